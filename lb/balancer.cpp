@@ -1,0 +1,103 @@
+#include "lb/balancer.h"
+
+#include <algorithm>
+
+namespace evenstep::lb {
+namespace {
+
+std::vector<Samples> even_partition(std::size_t ranks, Samples batch, Samples granule) {
+  const std::vector<Samples> one_each(ranks, 1);
+  std::vector<Samples> shares(ranks);
+  apportion(one_each, batch / granule, shares);
+  for (Samples& share : shares) share *= granule;
+  shares.back() += batch % granule;
+  return shares;
+}
+
+std::vector<Samples> first_partition(const BalancerOptions& options, Sizer& sizer,
+                                     const View& view) {
+  // Also where the sizer starts evenly: the ranks must be able to take the batch at all.
+  std::vector<Samples> shares(view.records.size());
+  if (sizer.propose_first(view, shares)) return shares;
+  shares = even_partition(view.records.size(), options.batch, options.granule);
+  const auto within = [&](std::size_t r) {
+    return shares[r] >= view.records[r].least && shares[r] <= view.records[r].most;
+  };
+  bool all_within = true;
+  for (std::size_t r = 0; r < shares.size(); ++r) all_within = all_within && within(r);
+  if (all_within) return shares;
+  std::vector<RankCost> equal;
+  for (const Record& record : view.records)
+    equal.push_back({{.per_sample_ps = 1000}, record.least, record.most});
+  solve_partition({equal, options.batch, options.granule, view.table}, shares);
+  return shares;
+}
+
+}  // namespace
+
+Balancer::Balancer(const BalancerOptions& options, std::span<const Record> start)
+    : options_(options),
+      sizer_(make_sizer(options.sizer, static_cast<int>(start.size()))),
+      models_(start.size()),
+      partition_(first_partition(options_, *sizer_, view(start))),
+      proposal_(start.size()),
+      policy_(partition_, options.lag) {}
+
+View Balancer::view(std::span<const Record> records) const {
+  return {records, models_, options_.batch, options_.granule, &options_.table};
+}
+
+void Balancer::cut(Samples batch, std::span<Samples> shares) const {
+  apportion(partition_, batch, shares);
+}
+
+Decision Balancer::observe(std::span<const Record> records) {
+  bool cold = false;
+  Samples batch = 0;
+  Nanoseconds longest = 0;
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const Record& record = records[r];
+    cold = cold || record.has(flag_cold);
+    batch += record.samples;
+    longest = std::max(longest, record.own_ns);
+    if (record.has(flag_cold) || record.samples == 0 || record.own_ns == 0) continue;
+    const auto news = models_[r].observe(record.own_ns, options_.table.units(record.samples));
+    if (news == CostModel::News::changed) policy_.speeds_changed();
+  }
+  if (!cold && batch == options_.batch) policy_.measure(longest);
+
+  const bool proposed = sizer_->propose(view(records), proposal_);
+  if (!sizer_->foreseen().empty()) return decide_by_policy(proposed);
+  if (!proposed || std::ranges::equal(proposal_, partition_)) return Decision::keep;
+  move_to(proposal_);
+  return Decision::adopt;
+}
+
+Decision Balancer::decide_by_policy(bool proposed) {
+  Policy::Proposal proposal{};
+  if (proposed) {
+    double error = 0;
+    for (const CostModel& model : models_) error = std::max(error, model.relative_error());
+    proposal = {foreseen_finish(partition_), foreseen_finish(proposal_), error};
+  }
+  const Decision decision = policy_.decide(proposed ? &proposal : nullptr);
+  if (decision == Decision::adopt) move_to(proposal_);
+  if (decision == Decision::return_to_best) move_to(policy_.best());
+  return decision;
+}
+
+void Balancer::move_to(std::span<const Samples> partition) {
+  std::ranges::copy(partition, partition_.begin());
+  policy_.adopted(partition_);
+  ++resizes_;
+}
+
+Nanoseconds Balancer::foreseen_finish(std::span<const Samples> partition) const {
+  Nanoseconds finish = 0;
+  const auto costs = sizer_->foreseen();
+  for (std::size_t r = 0; r < partition.size(); ++r)
+    finish = std::max(finish, finish_ns(costs[r].cost, options_.table, partition[r]));
+  return finish;
+}
+
+}  // namespace evenstep::lb
