@@ -1,0 +1,54 @@
+// What the runtime asks of a communication library: MPI (mpi.h), threads of one process
+// (in_process.h), later NCCL.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evenstep/error.h"
+
+namespace evenstep {
+
+/// One rank's end of a group of ranks. Not thread safe: one thread a rank makes all calls.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Name of the machine this rank runs on.
+  virtual const std::string& host() const = 0;
+
+  /// Starts an in-place sum of `values` over all ranks. Collective, returns at once; `values` must
+  /// stay untouched until wait() returns. Sums end in the order they were started.
+  virtual void start_sum(std::span<float> values) = 0;
+  /// Moves started sums along; true if all have ended. Local.
+  virtual bool progress() = 0;
+  /// Blocks until all started sums have ended, in the way the wait strategy says.
+  virtual void wait() = 0;
+  /// In-place sum over all ranks. Collective and blocking; the same bits on all ranks.
+  virtual void sum(std::span<float> values) {
+    start_sum(values);
+    wait();
+  }
+
+  /// Every rank's bytes, by rank. Collective and blocking; for start, evaluation and recovery,
+  /// never in a step.
+  virtual std::vector<std::string> gather(const std::string& mine) = 0;
+
+  /// Ends the whole job at once, for errors that the other ranks cannot know of. Does not return
+  /// with MPI; in-process ranks see their next call throw.
+  virtual void abort(int exit_code) = 0;
+
+  /// Sums started so far, counted in library calls.
+  virtual std::int64_t sum_calls() const = 0;
+};
+
+/// Runs `action`, then lets all ranks know how it went: if it threw on any rank, every rank throws
+/// an AgreedError with the text and exit code of the lowest rank that failed. Collective, blocking.
+void agree_on_errors(Communicator& communicator, const std::function<void()>& action);
+
+}  // namespace evenstep

@@ -1,0 +1,65 @@
+// Optimizers, learning rate schedules and clipping in replicated arithmetic: whole numbers and
+// basic IEEE operations in a fixed order, so that every rank computes the same bits on any
+// processor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace evenstep {
+
+struct OptimizerOptions {
+  std::string name = "sgd";  ///< sgd or adamw
+  double momentum = 0.9;     ///< sgd
+  bool nesterov = false;     ///< sgd
+  double weight_decay = 0;   ///< sgd: added to the gradient; adamw: decoupled
+  double beta1 = 0.9;        ///< adamw
+  double beta2 = 0.999;      ///< adamw
+  double epsilon = 1e-8;     ///< adamw
+};
+
+/// SGD with momentum (Sutskever et al. 2013, in PyTorch's form) or AdamW (Loshchilov and Hutter
+/// 2019).
+class Optimizer {
+ public:
+  /// Throws UsageError for an unknown name. Allocates the state for `parameters` values.
+  Optimizer(const OptimizerOptions& options, std::int64_t parameters);
+
+  /// Updates `parameters` in place by averaged `gradients`. Local; allocates nothing.
+  void step(std::span<float> parameters, std::span<const float> gradients, double learning_rate);
+
+ private:
+  void step_sgd(std::span<float> parameters, std::span<const float> gradients, float rate);
+  void step_adamw(std::span<float> parameters, std::span<const float> gradients, double rate);
+
+  OptimizerOptions options_;
+  bool adamw_;
+  std::vector<float> first_;   // momentum, or first moment
+  std::vector<float> second_;  // adamw: second moment
+  double beta1_power_ = 1;     // beta1^steps, a running product
+  double beta2_power_ = 1;
+  std::int64_t steps_ = 0;
+};
+
+struct ScheduleOptions {
+  std::string name = "constant";  ///< constant, cosine or step
+  double learning_rate = 0.05;    ///< at its highest
+  std::int64_t warmup_steps = 0;  ///< linear from 1/warmup_steps of the rate
+  std::int64_t total_steps = 1;   ///< cosine: falls to 0 at the end; step: see below
+};
+
+/// The learning rate of `step` (from 0). cosine: half a cosine from the end of the warm-up to
+/// total_steps (Loshchilov and Hutter 2017). step: a tenth after half of the steps and a hundredth
+/// after three quarters (He et al. 2016). Throws UsageError for an unknown name.
+double learning_rate(const ScheduleOptions& options, std::int64_t step);
+
+/// Scales `gradients` so that their Euclidean norm is at most `most`; returns the norm before.
+/// The norm is summed in double over a fixed tree.
+double clip_by_norm(std::span<float> gradients, double most);
+
+/// cos(pi x) for x in [0, 1], from additions and multiplications alone; within 1e-15.
+double cos_pi(double x);
+
+}  // namespace evenstep

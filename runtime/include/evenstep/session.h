@@ -1,0 +1,152 @@
+// Balanced data-parallel training in two calls a step. After the constructor, a rank's loop is
+//
+//     Share share = session.begin_step();
+//     ... write the SUM of its samples' gradients to session.gradients() ...
+//     StepResult result = session.end_step({.weight = share.count, .loss = loss_sum});
+//     ... update parameters by session.gradients(), now the average over the global batch ...
+//
+// Averages, times and news travel in one all-reduce; every rank then computes the same next
+// partition. There is no coordinator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenstep/clock.h"
+#include "evenstep/communicator.h"
+
+namespace evenstep {
+
+/// What a rank foresees of its own cost, from a benchmark: t(b) = max(floor, fixed + per_sample b).
+struct Forecast {
+  std::int64_t fixed_ns = 0;
+  std::int64_t per_sample_ps = 0;  ///< picoseconds; 0: nothing is foreseen
+  std::int64_t floor_ns = 0;
+};
+
+struct SessionOptions {
+  std::int64_t global_batch = 0;  ///< samples of a step over all ranks
+  std::int64_t gradients = 0;     ///< elements of the gradient vector
+  std::string balance = "even";   ///< off, static or even
+  std::int64_t granule = 1;       ///< shares are multiples of it, but for one rank's ragged rest
+  std::int64_t least_share = 0;   ///< samples this rank must have
+  std::int64_t most_share = -1;   ///< samples this rank can take; -1: any number
+  int metrics = 0;                ///< plain sums of the user's own that travel in the same call
+  Forecast forecast;              ///< needed by `static`
+  /// Relative cost of 0, 1, 2, ... samples, where not proportional; the same on all ranks.
+  std::vector<std::int64_t> size_cost;
+  /// Options that must be equal on all ranks, as name and value: checked at start.
+  std::vector<std::pair<std::string, std::string>> must_agree;
+  const Clock* clock = nullptr;  ///< null: steady_clock()
+};
+
+/// What a rank computes in a step: samples [offset, offset + count) of the global batch.
+struct Share {
+  std::int64_t step = 0;
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  std::int64_t batch = 0;  ///< size of this step's global batch
+};
+
+/// Sums over this rank's samples.
+struct StepSums {
+  double weight = 0;  ///< samples, tokens, pixels: what the average is over
+  double loss = 0;
+  std::span<const double> metrics = {};  ///< SessionOptions::metrics values
+};
+
+enum class Decision { keep, adopt, return_to_best };
+/// "keep", "adopt" or "return".
+const char* name(Decision decision);
+
+struct StepResult {
+  double weight = 0;                   ///< over all ranks
+  double loss = 0;                     ///< mean over the weight
+  std::span<const double> metrics;     ///< sums over all ranks; valid until the next end_step
+  bool skipped = false;                ///< the weight is zero: gradients are zero, do not update
+  int not_finite_rank = -1;            ///< lowest rank whose loss or weight is not finite
+  Decision decision = Decision::keep;  ///< about the next step's partition
+};
+
+/// Parts of a rank's own time. Update counts from one step's collective to the next one's load.
+enum class Phase { load, forward, backward, update };
+inline constexpr int phases = 4;
+/// "load", "forward", "backward", "update".
+const char* name(Phase phase);
+
+/// What every rank knows of a rank after a step.
+struct RankReport {
+  std::int64_t samples = 0;
+  std::int64_t own_ns = 0;   ///< of this step: from the last collective's exit to this one's entry
+  std::int64_t wait_ns = 0;  ///< in the previous step's collective
+};
+
+/// One rank's end of a training job. Not thread safe. Constructor, end_step and the destructor's
+/// absence of calls: collective; begin_step: local. Steady steps allocate nothing, make no system
+/// call of their own and one all-reduce.
+class Session {
+ public:
+  /// Compares version, options and sizes over all ranks, and exchanges limits and forecasts.
+  /// Collective, blocking. Throws AgreedError if ranks differ or cannot take the batch.
+  /// `communicator` must outlive the session.
+  Session(Communicator& communicator, const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// This rank's share of the next step; `batch`: its global batch, if another than usual (the
+  /// epoch's short last one), from 0 to global_batch, the same on all ranks. Local.
+  Share begin_step();
+  Share begin_step(std::int64_t batch);
+
+  /// The rank's gradient vector, aligned to 64 bytes. Between begin_step and end_step: sums over
+  /// the share, to be written by the caller (zeros for an empty share). After end_step: the
+  /// average.
+  std::span<float> gradients();
+  /// Says that gradients [first, first + count) will not be written again in this step, so that
+  /// their sum may start. Optional; ranges ascend. The blocking reducer makes no use of it.
+  void gradients_ready(std::int64_t first, std::int64_t count);
+
+  /// Sums gradients, weights, losses, metrics and news over all ranks; averages; decides on the
+  /// next partition. Collective, blocking. Throws AgreedError, naming the rank, where a rank is at
+  /// another step, or has another partition or other parameters.
+  StepResult end_step(const StepSums& sums);
+
+  /// Parameters that must stay equal on all ranks: a slice of them is compared in every step. They
+  /// must stay at this place.
+  void watch_parameters(std::span<const float> parameters);
+
+  /// The time since the last lap (or the last collective) went into `phase`. Local.
+  void lap(Phase phase);
+  /// Time between pause and resume (evaluation, checkpoints) is nobody's own time. Local.
+  void pause();
+  void resume();
+  /// The next step pays for a start-up: its time says nothing of the rank's speed. The first step
+  /// of a session is cold anyhow. Local.
+  void mark_cold();
+
+  /// By rank, of the last step. The same on all ranks.
+  std::span<const RankReport> reports() const;
+  /// Shares of the next full batch. The same on all ranks.
+  std::span<const std::int64_t> partition() const;
+  /// Host names by rank.
+  std::span<const std::string> hosts() const;
+  /// This rank's time by Phase in the last step, in nanoseconds.
+  std::span<const std::int64_t> phase_ns() const;
+  /// This rank's own time in the last step, and its time in that step's collective, in nanoseconds.
+  std::int64_t own_ns() const;
+  std::int64_t last_wait_ns() const;
+  /// Time this rank spent deciding on partitions, over all steps, in nanoseconds.
+  std::int64_t balance_ns() const;
+  int resizes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace evenstep
