@@ -1,0 +1,156 @@
+// Times whole training steps (load images, forward, backward, plain SGD) of a model on one thread
+// or more, on Fashion-MNIST: what scripts/compare_pytorch puts beside PyTorch.
+#include <omp.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/data/idx.h"
+#include "kernels/network.h"
+
+namespace evenstep::kernels {
+namespace {
+
+struct BenchOptions {
+  NetworkOptions network;
+  std::string data = "/usr/share/datasets/fashion-mnist";
+  int batch = 128;
+  double seconds = 3;
+  int threads = 1;
+};
+
+[[noreturn]] void wrong_use(const std::string& what) {
+  fmt::print(stderr,
+             "error: {}; usage: evenstep-bench-network [--model NAME] [--dtype f32|bf16] "
+             "[--batch B] [--chunk LARGEST] [--seconds S] [--threads T] [--data DIR]\n",
+             what);
+  std::exit(2);
+}
+
+Dtype parse_dtype(const std::string& text) {
+  if (text == "f32") return Dtype::f32;
+  if (text == "bf16") return Dtype::bf16;
+  wrong_use(fmt::format("--dtype {}: must be f32 or bf16", text));
+}
+
+void set_option(BenchOptions& options, const std::string& name, const std::string& value) {
+  if (name == "--model")
+    options.network.model = value;
+  else if (name == "--dtype")
+    options.network.dtype = parse_dtype(value);
+  else if (name == "--batch")
+    options.batch = std::stoi(value);
+  else if (name == "--chunk")
+    options.network.largest_chunk = std::stoi(value);
+  else if (name == "--seconds")
+    options.seconds = std::stod(value);
+  else if (name == "--threads")
+    options.threads = std::stoi(value);
+  else if (name == "--data")
+    options.data = value;
+  else
+    wrong_use(fmt::format("unknown option {}", name));
+}
+
+BenchOptions parse(int argc, char** argv) {
+  BenchOptions options;
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc) wrong_use(fmt::format("{} needs a value", argv[i]));
+    set_option(options, argv[i], argv[i + 1]);
+  }
+  if (options.batch < 1 || options.threads < 1)
+    wrong_use("--batch and --threads must be at least 1");
+  return options;
+}
+
+/// One replica that trains on successive batches.
+class Trainer {
+ public:
+  Trainer(const BenchOptions& options, const Dataset& data)
+      : data_(data),
+        normaliser_(pixel_statistics(data)),
+        batch_(options.batch),
+        network_(make_network(options.network)),
+        parameters_(static_cast<std::size_t>(network_->parameter_count())),
+        gradients_(parameters_.size()) {
+    initialise_parameters(network_->parameters(), 1, parameters_);
+  }
+
+  /// Mean loss of the batch before the update.
+  double step() {
+    network_->load_parameters(parameters_);
+    LossSums sums;
+    std::int64_t done = 0;
+    network_->menu().for_each_chunk(batch_, [&](int size) {
+      stage(size);
+      sums.loss += network_->forward(size).loss;
+      done += size;
+      network_->backward(size, {done == size, done == batch_}, gradients_, nullptr);
+    });
+    const float scale = 0.05f / static_cast<float>(batch_);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] -= scale * gradients_[i];
+    return sums.loss / batch_;
+  }
+
+ private:
+  void stage(int size) {
+    const auto elements = static_cast<std::size_t>(data_.shape.elements());
+    for (int i = 0; i < size; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      normaliser_.write(data_, position_, network_->images().subspan(at * elements, elements));
+      network_->labels()[at] = data_.labels[static_cast<std::size_t>(position_)];
+      position_ = (position_ + 1) % data_.samples();
+    }
+  }
+
+  const Dataset& data_;
+  Normaliser normaliser_;
+  int batch_;
+  std::unique_ptr<Network> network_;
+  std::vector<float> parameters_, gradients_;
+  std::int64_t position_ = 0;
+};
+
+void run(const BenchOptions& options) {
+  omp_set_num_threads(options.threads);
+  const Dataset data = read_idx_train(options.data);
+  Trainer trainer(options, data);
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < 5; ++i) trainer.step();
+  const auto start = Clock::now();
+  const std::clock_t cpu_start = std::clock();
+  std::chrono::duration<double> elapsed{};
+  std::int64_t steps = 0;
+  double loss = 0;
+  while (elapsed.count() < options.seconds) {
+    loss = trainer.step();
+    ++steps;
+    elapsed = Clock::now() - start;
+  }
+  const auto samples = static_cast<double>(steps * options.batch);
+  const double cpu_seconds = static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC;
+  fmt::print(
+      "{{\"samples_per_second\": {:.1f}, \"samples_per_cpu_second\": {:.1f}, \"steps\": {}, "
+      "\"final_loss\": {:.4f}}}\n",
+      samples / elapsed.count(), samples / cpu_seconds, steps, loss);
+}
+
+}  // namespace
+}  // namespace evenstep::kernels
+
+int main(int argc, char** argv) {
+  try {
+    evenstep::kernels::run(evenstep::kernels::parse(argc, argv));
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

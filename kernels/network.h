@@ -1,0 +1,108 @@
+// The seam between compute backends and the training programs: kernels/onednn implements it on
+// CPUs, kernels/cuda will on GPUs. A network is a static list of layers with explicit forward and
+// backward. It computes; it knows nothing of ranks, batches, optimizers or communication.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/chunk_menu.h"
+
+namespace evenstep::kernels {
+
+/// Element type that layers compute in. Master weights and gradients are fp32 in either case.
+enum class Dtype { f32, bf16 };
+
+/// Shape of one input sample: channels, height, width.
+struct SampleShape {
+  int channels = 1;
+  int height = 28;
+  int width = 28;
+  std::int64_t elements() const { return std::int64_t{channels} * height * width; }
+};
+
+struct NetworkOptions {
+  std::string model = "cnn";  ///< softmax, mlp or cnn (design, section 5)
+  Dtype dtype = Dtype::f32;
+  SampleShape input;
+  int classes = 10;
+  int largest_chunk = 0;  ///< of the chunk menu, in samples; 0: the model's own measured default
+};
+
+/// Where one parameter tensor lies in the flat parameter and gradient vectors.
+struct ParameterRange {
+  std::string name;    ///< such as "conv2.weight"
+  std::int64_t first;  ///< in elements
+  std::int64_t count;
+  std::vector<std::int64_t>
+      shape;            ///< as PyTorch has it: OIHW for convolutions, out x in for linear
+  std::int64_t fan_in;  ///< inputs that one output sums over, for initialisation
+};
+
+/// Sums over the samples of one chunk, never means: averaging is done after the all-reduce.
+struct LossSums {
+  double loss = 0;           ///< cross-entropy, nats
+  std::int64_t correct = 0;  ///< samples whose largest output is their label
+};
+
+/// Called in backward of the last chunk, as soon as gradients [first, first + count) are final.
+/// Ranges come in ascending order of `first`, since parameters lie in the order backward fills.
+using GradientReady = std::function<void(std::int64_t first, std::int64_t count)>;
+
+/// One rank's replica of a network. Not thread safe. All calls are local and return when done.
+///
+/// Parameters and gradients are flat fp32 vectors in plain layouts, the same on every machine
+/// (never a blocked layout that depends on the instruction set), ordered as backward fills them:
+/// the last layer's first.
+///
+/// No call but the constructor creates a primitive or allocates memory.
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  virtual const ChunkMenu& menu() const = 0;
+  virtual std::span<const ParameterRange> parameters() const = 0;
+  virtual std::int64_t parameter_count() const = 0;
+
+  /// Takes new parameters (parameter_count() values): casts and reorders them into the layouts the
+  /// layers compute in. Call it once after every update.
+  virtual void load_parameters(std::span<const float> parameters) = 0;
+
+  /// Where the caller writes a chunk's images: largest_chunk x channels x height x width, row
+  /// major; a chunk of n samples uses the first n.
+  virtual std::span<float> images() = 0;
+  /// Where the caller writes a chunk's labels, in [0, classes).
+  virtual std::span<std::int32_t> labels() = 0;
+
+  /// Runs the first `chunk_size` staged samples (a size of the menu) and returns their sums.
+  virtual LossSums forward(int chunk_size) = 0;
+
+  /// What backward of this chunk does to the gradients of a share.
+  struct Pass {
+    bool first = true;  ///< first chunk of the share: start sums anew
+    bool last = true;   ///< last chunk of the share: write the sums to `gradients`
+  };
+  /// Backward of the chunk that forward ran last. Gradients are sums over the share's samples.
+  /// With `pass.last` they are written to `gradients` (parameter_count() values) and `ready`, if
+  /// not null, is told of each range as it becomes final.
+  virtual void backward(int chunk_size, Pass pass, std::span<float> gradients,
+                        const GradientReady* ready) = 0;
+};
+
+/// Builds the network and prepares every size of its menu. Throws std::invalid_argument for an
+/// unknown model or a shape the model cannot take, with the value and what would do.
+std::unique_ptr<Network> make_network(const NetworkOptions& options);
+
+/// The models make_network knows, for messages and help texts.
+std::span<const char* const> model_names();
+
+/// Writes initial parameters: uniform in +-1/sqrt(fan_in), weights and biases, as PyTorch's
+/// defaults; a pure function of `seed` and the position in the vector, the same bits everywhere.
+void initialise_parameters(std::span<const ParameterRange> ranges, std::uint64_t seed,
+                           std::span<float> parameters);
+
+}  // namespace evenstep::kernels

@@ -1,0 +1,82 @@
+// What all layers of a network share while they are built and run: engine, stream, memory plan.
+#pragma once
+
+#include <vector>
+
+#include <dnnl.hpp>
+
+#include "kernels/network.h"
+#include "kernels/onednn/memory_plan.h"
+
+namespace evenstep::kernels::onednn {
+
+/// A primitive with its arguments bound once. oneDNN's own execute() in C++ builds a list of
+/// arguments on the heap in every call; this one does not.
+class Call {
+ public:
+  Call() = default;
+  struct Argument {
+    int name;  ///< DNNL_ARG_...
+    dnnl::memory memory;
+  };
+  Call(dnnl::primitive primitive, std::vector<Argument> arguments);
+  void run(const dnnl::stream& stream) const;
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<Argument> keep_alive_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+struct Context {
+  Context(const ChunkMenu& chunk_menu, Dtype compute_dtype);
+
+  /// Makes a primitive of `desc`, which must have been made with `attributes`, with the common
+  /// scratchpad.
+  Call bind(const dnnl::primitive_desc_base& desc, std::vector<Call::Argument> arguments);
+  /// A copy that changes layout and type.
+  Call reorder(const dnnl::memory& from, const dnnl::memory& to);
+
+  ChunkMenu menu;
+  Dtype dtype;
+  dnnl::memory::data_type type;  ///< dtype in oneDNN's words
+  dnnl::engine engine;
+  dnnl::stream stream;
+  dnnl::primitive_attr attributes;
+  MemoryPlan plan;
+  MemoryPlan::Region scratchpad;
+  /// Gradients of the current chunk on their way into a layer's sums.
+  MemoryPlan::Region weight_part;
+  MemoryPlan::Region bias_part;
+};
+
+/// The tensor between two layers. Each list has one memory a size of the menu, in its order; all
+/// of a list are views of one region.
+struct Tensor {
+  SampleShape shape;
+  std::vector<dnnl::memory> values;
+  std::vector<dnnl::memory> gradients;  ///< empty for the network's input
+  std::vector<std::int64_t> counts;     ///< elements in memory, with what a layout pads
+  MemoryPlan::Region values_region = 0;
+  MemoryPlan::Region gradients_region = 0;
+
+  /// Appends the views for the menu's next size.
+  void add_values(MemoryPlan& plan, const dnnl::memory::desc& desc);
+  void add_gradients(MemoryPlan& plan, const dnnl::memory::desc& desc);
+};
+
+/// The plain or channel-blocked layout of activations with this description: one of nchw, nhwc,
+/// nChw8c, nChw16c. Throws std::logic_error for any other.
+dnnl::memory::format_tag layout_of(const dnnl::memory::desc& desc);
+
+/// Elements in memory, with what a blocked layout pads. (Not for the hot path: memory::get_desc()
+/// allocates.)
+std::int64_t element_count(const dnnl::memory::desc& desc);
+
+/// The values of a memory object. T must be its element type.
+template <typename T>
+T* data(const dnnl::memory& memory) {
+  return static_cast<T*>(memory.get_data_handle());
+}
+
+}  // namespace evenstep::kernels::onednn

@@ -1,0 +1,40 @@
+// Fully connected layer with bias, by matrix products on a flat view of its input: activations may
+// lie in any layout, since the compute copy of the weights is put in the same order once a step.
+#pragma once
+
+#include "kernels/onednn/gradient_sum.h"
+#include "kernels/onednn/layer.h"
+
+namespace evenstep::kernels::onednn {
+
+class Linear : public Layer {
+ public:
+  /// `logits`: this is the last layer, whose values are fp32 whatever the compute type.
+  Linear(Context& context, GradientRegions& regions, const Tensor& input, int outputs, bool logits);
+  void load(std::span<const float> parameters) override;
+  void forward(std::size_t size) override;
+  void backward_parameters(std::size_t size, Network::Pass pass,
+                           std::span<float> gradients) override;
+  void backward_input(std::size_t size) override;
+
+ private:
+  void make_output(Context& context, bool logits);
+  void make_weights(Context& context);
+  void make_forward(Context& context, std::size_t size);
+  void make_backward(Context& context, std::size_t size);
+
+  Tensor input_;
+  std::int64_t outputs_;
+  std::int64_t inputs_;        // elements of a sample in memory, with what its layout pads
+  std::int64_t weight_count_;  // in the caller's plain layout
+  bool f32_;
+  dnnl::stream stream_;
+  dnnl::memory plain_weights_;  // the caller's
+  MemoryPlan::Region weights_region_, bias_region_;
+  dnnl::memory weights_, bias_;
+  Call load_weights_;
+  GradientSum weight_sum_, bias_sum_;
+  std::vector<Call> forward_, backward_weights_, backward_input_;
+};
+
+}  // namespace evenstep::kernels::onednn

@@ -1,0 +1,116 @@
+#include "kernels/onednn/loops.h"
+
+#include <bit>
+
+#include "kernels/multiversion.h"
+
+namespace evenstep::kernels::onednn::loops {
+namespace {
+
+/// Fewest elements worth a thread: about ten microseconds of work.
+constexpr std::int64_t grain = 16384;
+
+EVENSTEP_INLINE Bf16 round_to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const std::uint32_t quiet_nan = (bits >> 16) | 0x40;
+  return static_cast<Bf16>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
+}
+
+EVENSTEP_INLINE float widen(float value) { return value; }
+EVENSTEP_INLINE float widen(Bf16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+}
+
+EVENSTEP_MULTIVERSION void to_bf16_part(const float* __restrict from, Bf16* __restrict to,
+                                        std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = round_to_bf16(from[i]);
+}
+
+EVENSTEP_MULTIVERSION void relu_part(float* __restrict values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] < 0 ? 0 : values[i];
+}
+
+EVENSTEP_MULTIVERSION void relu_part(Bf16* __restrict values, std::int64_t count) {
+  // Negative numbers are the bit patterns from -0 to -infinity; those above are NaN.
+  for (std::int64_t i = 0; i < count; ++i) {
+    values[i] = values[i] >= 0x8000 && values[i] <= 0xff80 ? Bf16{0} : values[i];
+  }
+}
+
+EVENSTEP_MULTIVERSION void relu_backward_part(const float* __restrict outputs,
+                                              float* __restrict gradients, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) gradients[i] = outputs[i] <= 0 ? 0 : gradients[i];
+}
+
+EVENSTEP_MULTIVERSION void relu_backward_part(const Bf16* __restrict outputs,
+                                              Bf16* __restrict gradients, std::int64_t count) {
+  // relu left no negative number but NaN: only +0 (and -0, were it kept) is not above zero.
+  for (std::int64_t i = 0; i < count; ++i) {
+    gradients[i] = (outputs[i] & 0x7fff) == 0 ? Bf16{0} : gradients[i];
+  }
+}
+
+EVENSTEP_MULTIVERSION void add_part(const float* __restrict part, float* __restrict sum,
+                                    std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += part[i];
+}
+
+template <typename Value>
+EVENSTEP_INLINE void sum_columns_body(const Value* __restrict matrix, std::int64_t rows,
+                                      std::int64_t columns, float* __restrict sums) {
+  for (std::int64_t c = 0; c < columns; ++c) sums[c] = 0;
+  for (std::int64_t r = 0; r < rows; ++r, matrix += columns) {
+    for (std::int64_t c = 0; c < columns; ++c) sums[c] += widen(matrix[c]);
+  }
+}
+
+}  // namespace
+
+void to_bf16(const float* from, Bf16* to, std::int64_t count) {
+  split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
+    to_bf16_part(from + first, to + first, last - first);
+  });
+}
+
+void relu(float* values, std::int64_t count) {
+  split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
+    relu_part(values + first, last - first);
+  });
+}
+
+void relu(Bf16* values, std::int64_t count) {
+  split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
+    relu_part(values + first, last - first);
+  });
+}
+
+void relu_backward(const float* outputs, float* gradients, std::int64_t count) {
+  split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
+    relu_backward_part(outputs + first, gradients + first, last - first);
+  });
+}
+
+void relu_backward(const Bf16* outputs, Bf16* gradients, std::int64_t count) {
+  split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
+    relu_backward_part(outputs + first, gradients + first, last - first);
+  });
+}
+
+void add(const float* part, float* sum, std::int64_t count) {
+  split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
+    add_part(part + first, sum + first, last - first);
+  });
+}
+
+EVENSTEP_MULTIVERSION void sum_columns(const float* matrix, std::int64_t rows, std::int64_t columns,
+                                       float* sums) {
+  sum_columns_body(matrix, rows, columns, sums);
+}
+
+EVENSTEP_MULTIVERSION void sum_columns(const Bf16* matrix, std::int64_t rows, std::int64_t columns,
+                                       float* sums) {
+  sum_columns_body(matrix, rows, columns, sums);
+}
+
+}  // namespace evenstep::kernels::onednn::loops

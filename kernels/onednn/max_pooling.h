@@ -1,0 +1,30 @@
+// 2x2 max pooling with stride 2, own loops: oneDNN's drops NaN, and costs more at these sizes.
+#pragma once
+
+#include "kernels/onednn/layer.h"
+
+namespace evenstep::kernels::onednn {
+
+/// An activation tensor as loops see it: `planes` x `height` x `width` x `inner`, row major, where
+/// `inner` neighbours are channels of one pixel. Covers nchw, nhwc and the channel-blocked layouts.
+struct Planes {
+  std::int64_t planes;
+  std::int64_t height;
+  std::int64_t width;
+  std::int64_t inner;
+};
+
+class MaxPooling : public Layer {
+ public:
+  MaxPooling(Context& context, GradientRegions& regions, const Tensor& input);
+  void forward(std::size_t size) override;
+  void backward_input(std::size_t size) override;
+
+ private:
+  Tensor input_;
+  std::vector<Planes> planes_;  // of the input, by menu size
+  dnnl::memory winner_;         // which of the four, 0 to 3; lies as the output does
+  bool f32_;
+};
+
+}  // namespace evenstep::kernels::onednn

@@ -1,0 +1,25 @@
+// Softmax cross-entropy: sums of losses and the gradient of the sum, not of the mean.
+#pragma once
+
+#include "kernels/onednn/layer.h"
+
+namespace evenstep::kernels::onednn {
+
+class SoftmaxCrossEntropy {
+ public:
+  /// Takes the network's logits: fp32 values; gradients are in the compute type.
+  SoftmaxCrossEntropy(const Context& context, const Tensor& logits);
+
+  /// Labels of the chunk's samples. Throws std::out_of_range for one outside [0, classes).
+  LossSums forward(std::size_t size, std::span<const std::int32_t> labels);
+  /// Writes the gradients of the logits of the chunk that forward saw last.
+  void backward(std::size_t size);
+
+ private:
+  Tensor logits_;
+  std::int64_t classes_;
+  bool f32_;
+  std::vector<float> gradients_;  // samples x classes
+};
+
+}  // namespace evenstep::kernels::onednn

@@ -1,0 +1,225 @@
+// Every gradient against central differences of an independent double-precision forward pass, and
+// the share's gradients against themselves however the share is cut.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "kernels/models.h"
+#include "tests/kernels/harness.h"
+#include "tests/kernels/reference_model.h"
+
+namespace evenstep::kernels::test {
+namespace {
+
+using enum LayerKind;
+
+struct Case {
+  const char* what;
+  std::vector<LayerSpec> layers;
+  SampleShape input;
+  int classes;
+};
+
+std::vector<LayerSpec> layers_of(const char* model) {
+  const auto layers = find_model(model).layers;
+  return {layers.begin(), layers.end()};
+}
+
+/// Each layer alone before a linear one, odd sizes and channel counts that blocked layouts pad,
+/// and the models themselves on small images.
+std::vector<Case> cases() {
+  return {
+      {"linear", {{linear, "fc"}}, {1, 5, 3}, 4},
+      {"linear on channels", {{linear, "fc"}}, {3, 4, 4}, 3},
+      {"relu", {{linear, "a", 9}, {relu, "r"}, {linear, "b"}}, {1, 3, 3}, 5},
+      {"convolution", {{convolution, "c", 16}, {linear, "fc"}}, {1, 6, 5}, 3},
+      {"padded channels", {{convolution, "c", 5}, {linear, "fc"}}, {2, 4, 6}, 3},
+      {"two convolutions",
+       {{convolution, "c", 16}, {relu, "r"}, {convolution, "d", 20}, {linear, "fc"}},
+       {3, 5, 5},
+       4},
+      {"pooling", {{convolution, "c", 16}, {max_pooling, "p"}, {linear, "fc"}}, {1, 6, 6}, 3},
+      {"odd pooling",
+       {{convolution, "c", 24}, {max_pooling, "p"}, {relu, "r"}, {linear, "fc"}},
+       {2, 7, 5},
+       4},
+      {"pooling first", {{max_pooling, "p"}, {relu, "r"}, {linear, "fc"}}, {3, 6, 4}, 3},
+      {"softmax", layers_of("softmax"), {1, 6, 6}, 10},
+      {"mlp", layers_of("mlp"), {1, 4, 4}, 10},
+      {"cnn", layers_of("cnn"), {1, 8, 8}, 10},
+      {"cnn, odd and three channels", layers_of("cnn"), {3, 7, 5}, 4},
+  };
+}
+
+struct Samples {
+  std::vector<double> images;
+  std::vector<std::int32_t> labels;
+};
+
+Samples formula_samples(const Case& c, int count) {
+  Samples samples;
+  for (std::int64_t i = 0; i < count * c.input.elements(); ++i) {
+    samples.images.push_back(static_cast<double>(image_value(i)));
+  }
+  for (int i = 0; i < count; ++i) samples.labels.push_back(label_of(i, c.classes));
+  return samples;
+}
+
+/// Central difference in parameter `i`; NaN where a kink of ReLU or pooling lies within it, seen
+/// by two widths that disagree.
+double difference(const Case& c, std::vector<double>& parameters, std::size_t i,
+                  const Samples& samples) {
+  const auto loss_at = [&](double value) {
+    const double kept = std::exchange(parameters[i], value);
+    const double loss =
+        reference_loss(c.layers, c.input, c.classes, parameters, samples.images, samples.labels);
+    parameters[i] = kept;
+    return loss;
+  };
+  const double at = parameters[i];
+  const auto slope = [&](double h) { return (loss_at(at + h) - loss_at(at - h)) / (2 * h); };
+  const double wide = slope(2e-5);
+  const double narrow = slope(5e-6);
+  const bool smooth = std::abs(wide - narrow) <= 1e-6 * (1 + std::abs(wide));
+  return smooth ? narrow : std::nan("");
+}
+
+/// Largest gradient of the tensor: the scale that fp32 rounding errors are relative to.
+double scale_of(std::span<const float> gradients) {
+  double largest = 0;
+  for (float g : gradients) largest = std::max(largest, std::abs(static_cast<double>(g)));
+  return largest;
+}
+
+void check_case(const Case& c, int batch) {
+  CAPTURE(c.what);
+  CAPTURE(batch);
+  NetworkOptions options;
+  options.input = c.input;
+  options.classes = c.classes;
+  options.largest_chunk = 64;
+  const auto network = make_network(c.layers, options);
+  const std::vector<float> parameters = formula_parameters(*network);
+  std::vector<float> gradients(parameters.size(), std::nanf(""));
+  network->load_parameters(parameters);
+  const LossSums sums = run_chunks(*network, cut(network->menu(), batch), c.classes, gradients);
+
+  const Samples samples = formula_samples(c, batch);
+  std::vector<double> exact(parameters.begin(), parameters.end());
+  const double loss =
+      reference_loss(c.layers, c.input, c.classes, exact, samples.images, samples.labels);
+  CHECK(sums.loss == doctest::Approx(loss).epsilon(2e-6));
+
+  const int probes = batch >= 64 ? 3 : 12;
+  int smooth = 0;
+  for (const ParameterRange& range : network->parameters()) {
+    const std::span own = std::span(gradients).subspan(static_cast<std::size_t>(range.first),
+                                                       static_cast<std::size_t>(range.count));
+    const double tolerance = 1e-5 * scale_of(own) + 1e-6;
+    for (int p = 0; p < probes; ++p) {
+      const auto i = scramble(7, static_cast<std::uint32_t>(p)) % own.size();
+      const double expected =
+          difference(c, exact, static_cast<std::size_t>(range.first) + i, samples);
+      if (std::isnan(expected)) continue;
+      ++smooth;
+      CAPTURE(range.name);
+      CAPTURE(i);
+      CHECK(std::abs(static_cast<double>(own[i]) - expected) <= tolerance);
+    }
+  }
+  // Kinks are rare; a test that skipped most probes would test nothing.
+  CHECK(smooth >= probes * static_cast<int>(network->parameters().size()) * 3 / 4);
+}
+
+TEST_CASE("gradients equal central differences") {
+  for (const Case& c : cases()) {
+    for (int batch : {1, 2, 7, 64}) check_case(c, batch);
+  }
+}
+
+std::vector<float> gradients_of(Network& network, const std::vector<int>& chunks, int classes) {
+  // Poison: the first pass must overwrite whatever is left over.
+  std::vector<float> gradients(static_cast<std::size_t>(network.parameter_count()), std::nanf(""));
+  run_chunks(network, chunks, classes, gradients);
+  return gradients;
+}
+
+TEST_CASE("a share's gradients do not depend on how it is cut") {
+  const std::vector<std::vector<int>> cuts = {
+      {32}, {16, 16}, {8, 8, 8, 8}, {1, 1, 2, 4, 8, 16}, {16, 8, 4, 2, 1, 1}, {4, 16, 4, 8}};
+  for (const char* model : {"softmax", "mlp", "cnn"}) {
+    for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      CAPTURE(model);
+      CAPTURE(static_cast<int>(dtype));
+      NetworkOptions options;
+      options.model = model;
+      options.dtype = dtype;
+      options.largest_chunk = 32;
+      const auto network = make_network(options);
+      network->load_parameters(formula_parameters(*network));
+      const std::vector<float> whole = gradients_of(*network, cuts[0], 10);
+      // Activations may be rounded differently at another size, and in bf16 once more.
+      const double relative = dtype == Dtype::f32 ? 1e-5 : 1e-2;
+      for (const auto& chunks : cuts) {
+        const std::vector<float> parts = gradients_of(*network, chunks, 10);
+        for (const ParameterRange& range : network->parameters()) {
+          CAPTURE(range.name);
+          CAPTURE(chunks.size());
+          double worst = 0;
+          double scale = 0;
+          for (std::int64_t j = range.first; j < range.first + range.count; ++j) {
+            const auto i = static_cast<std::size_t>(j);
+            scale = std::max(scale, std::abs(static_cast<double>(whole[i])));
+            const double error = std::abs(static_cast<double>(whole[i]) - parts[i]);
+            worst = std::isnan(error) ? error : std::max(worst, error);
+          }
+          CHECK(worst <= relative * scale);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ready names every range once, ascending, with final values") {
+  NetworkOptions options;
+  options.largest_chunk = 4;
+  const auto network = make_network(options);
+  network->load_parameters(formula_parameters(*network));
+  std::vector<float> gradients(static_cast<std::size_t>(network->parameter_count()));
+  std::vector<float> when_ready(gradients.size());
+  std::int64_t reached = 0;
+  const GradientReady ready = [&](std::int64_t first, std::int64_t count) {
+    CHECK(first == reached);
+    std::copy_n(gradients.begin() + first, count, when_ready.begin() + first);
+    reached = first + count;
+  };
+  const std::vector<int> chunks = {2, 4, 4};
+  run_chunks(*network, chunks, 10, gradients, &ready);
+  CHECK(reached == network->parameter_count());
+  CHECK(when_ready == gradients);
+}
+
+TEST_CASE("forward alone between two chunks does not disturb the sums") {
+  NetworkOptions options;
+  options.model = "mlp";
+  options.largest_chunk = 8;
+  const auto network = make_network(options);
+  network->load_parameters(formula_parameters(*network));
+  const std::vector<float> expected = gradients_of(*network, {8, 8}, 10);
+  std::vector<float> gradients(expected.size());
+  stage(*network, 0, 8, 10);
+  network->forward(8);
+  network->backward(8, {true, false}, {}, nullptr);
+  stage(*network, 40, 4, 10);
+  network->forward(4);
+  stage(*network, 8, 8, 10);
+  network->forward(8);
+  network->backward(8, {false, true}, gradients, nullptr);
+  CHECK(gradients == expected);
+}
+
+}  // namespace
+}  // namespace evenstep::kernels::test

@@ -1,0 +1,54 @@
+// Runs whole shares through a network the way a training step does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/network.h"
+#include "tests/kernels/formula.h"
+
+namespace evenstep::kernels::test {
+
+/// Samples [first, first + count) of the formula's data set into the staging buffers.
+inline void stage(Network& network, std::int64_t first, int count, int classes) {
+  const auto elements =
+      static_cast<std::int64_t>(network.images().size()) / network.menu().largest();
+  for (std::int64_t i = 0; i < count * elements; ++i) {
+    network.images()[static_cast<std::size_t>(i)] = image_value(first * elements + i);
+  }
+  for (int i = 0; i < count; ++i) {
+    network.labels()[static_cast<std::size_t>(i)] = label_of(first + i, classes);
+  }
+}
+
+/// Forward and backward of samples [0, sum of chunks) cut as given.
+inline LossSums run_chunks(Network& network, std::span<const int> chunks, int classes,
+                           std::span<float> gradients, const GradientReady* ready = nullptr) {
+  LossSums sums;
+  std::int64_t done = 0;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    stage(network, done, chunks[i], classes);
+    const LossSums chunk = network.forward(chunks[i]);
+    sums.loss += chunk.loss;
+    sums.correct += chunk.correct;
+    network.backward(chunks[i], {i == 0, i + 1 == chunks.size()}, gradients, ready);
+    done += chunks[i];
+  }
+  return sums;
+}
+
+/// A share cut as the menu has it.
+inline std::vector<int> cut(const ChunkMenu& menu, std::int64_t share) {
+  std::vector<int> chunks;
+  menu.for_each_chunk(share, [&](int size) { chunks.push_back(size); });
+  return chunks;
+}
+
+inline std::vector<float> formula_parameters(const Network& network) {
+  std::vector<float> parameters(static_cast<std::size_t>(network.parameter_count()));
+  fill_parameters(network.parameters(), parameters);
+  return parameters;
+}
+
+}  // namespace evenstep::kernels::test

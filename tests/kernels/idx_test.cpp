@@ -1,0 +1,306 @@
+// The IDX reader: good files, and every way in which a file can be bad.
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/data/idx.h"
+
+namespace evenstep::kernels {
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr const char* images_name = "train-images-idx3-ubyte";
+constexpr const char* labels_name = "train-labels-idx1-ubyte";
+
+/// A directory of its own for each test case, removed at the end.
+class Directory {
+ public:
+  Directory() : path_(fs::temp_directory_path() / fmt::format("evenstep-idx-{}", getpid())) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Directory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  operator fs::path() const { return path_; }
+  void write(const std::string& name, const Bytes& bytes) const {
+    std::ofstream file(path_ / name, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+
+ private:
+  fs::path path_;
+};
+
+void append(Bytes& bytes, std::uint32_t number) {
+  for (int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
+}
+
+Bytes idx(std::uint32_t magic, std::vector<std::uint32_t> dimensions, std::size_t payload,
+          int modulus) {
+  Bytes bytes;
+  append(bytes, magic);
+  for (std::uint32_t n : dimensions) append(bytes, n);
+  for (std::size_t i = 0; i < payload; ++i) {
+    bytes.push_back(static_cast<std::uint8_t>(i % static_cast<std::size_t>(modulus)));
+  }
+  return bytes;
+}
+
+Bytes good_images() { return idx(0x803, {6, 3, 2}, 36, 256); }
+Bytes good_labels() { return idx(0x801, {6}, 6, 10); }
+
+Bytes gzip(const Bytes& bytes) {
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  Bytes out(deflateBound(&stream, bytes.size()) + 64);
+  stream.next_in = const_cast<std::uint8_t*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = out.data();
+  stream.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+/// The message with which reading fails; empty if it does not.
+std::string failure(const fs::path& directory) {
+  try {
+    read_idx_train(directory);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Good labels beside these images.
+std::string failure_of_images(const Bytes& images, const char* suffix = "") {
+  const Directory directory;
+  directory.write(std::string(images_name) + suffix, images);
+  directory.write(labels_name, good_labels());
+  return failure(directory);
+}
+
+std::string failure_of_labels(const Bytes& labels) {
+  const Directory directory;
+  directory.write(images_name, good_images());
+  directory.write(labels_name, labels);
+  return failure(directory);
+}
+
+/// One check for both: what a message must say.
+void check_says(const std::string& message, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) {
+    CAPTURE(message);
+    CAPTURE(part);
+    CHECK(contains(message, part));
+  }
+}
+
+void check_good(const Dataset& data) {
+  CHECK(data.samples() == 6);
+  CHECK(data.classes == 10);
+  CHECK(data.shape.channels == 1);
+  CHECK(data.shape.height == 3);
+  CHECK(data.shape.width == 2);
+  REQUIRE(data.pixels.size() == 36);
+  CHECK(data.pixels[35] == 35);
+  CHECK(data.labels == Bytes{0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("plain, gzipped and mixed files, and gzip files of several pieces") {
+  const Directory directory;
+  directory.write(images_name, good_images());
+  directory.write(std::string(labels_name) + ".gz", gzip(good_labels()));
+  check_good(read_idx_train(directory));
+  fs::remove(directory / images_name);
+  const Bytes whole = good_images();
+  Bytes pieces = gzip(Bytes(whole.begin(), whole.begin() + 20));
+  const Bytes rest = gzip(Bytes(whole.begin() + 20, whole.end()));
+  pieces.insert(pieces.end(), rest.begin(), rest.end());
+  directory.write(std::string(images_name) + ".gz", pieces);
+  check_good(read_idx_train(directory));
+}
+
+TEST_CASE("the plain file is taken where both are there; test files have their own names") {
+  const Directory directory;
+  directory.write(images_name, good_images());
+  directory.write(std::string(images_name) + ".gz", {1, 2, 3});
+  directory.write(labels_name, good_labels());
+  check_good(read_idx_train(directory));
+  directory.write("t10k-images-idx3-ubyte.gz", gzip(good_images()));
+  directory.write("t10k-labels-idx1-ubyte", good_labels());
+  check_good(read_idx_test(directory));
+}
+
+TEST_CASE("missing files name both names tried and the way out") {
+  check_says(failure("/nonexistent/place"),
+             {"/nonexistent/place/train-images-idx3-ubyte", ".gz", "--data DIR",
+              "dataset-fashion-mnist", "/usr/share/datasets/fashion-mnist"});
+  const Directory directory;
+  directory.write(images_name, good_images());
+  check_says(failure(directory), {"train-labels-idx1-ubyte.gz", "--data DIR"});
+}
+
+TEST_CASE("a directory in a file's place") {
+  const Directory directory;
+  fs::create_directories(directory / images_name);
+  directory.write(labels_name, good_labels());
+  check_says(failure(directory), {images_name, "not a regular file"});
+}
+
+TEST_CASE("truncated plain files: header and payload") {
+  const Bytes good = good_images();
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    const std::string message =
+        failure_of_images(Bytes(good.begin(), good.begin() + static_cast<long>(length)));
+    check_says(message, {images_name, "ends at byte", "download it again"});
+  }
+  check_says(failure_of_images(Bytes(good.begin(), good.begin() + 40)),
+             {"ends at byte 40, its header says 52"});
+  check_says(failure_of_images(Bytes(good.begin(), good.begin() + 9)),
+             {"ends at byte 9", "the image height", "byte 8"});
+}
+
+TEST_CASE("trailing bytes, plain and within and after the compressed data") {
+  Bytes longer = good_images();
+  longer.push_back(0);
+  check_says(failure_of_images(longer), {"goes on after byte 52"});
+  check_says(failure_of_images(gzip(longer), ".gz"), {"goes on after byte 52"});
+  Bytes garbage = gzip(good_images());
+  garbage.insert(garbage.end(), {1, 2, 3});
+  check_says(failure_of_images(garbage, ".gz"), {"follow the end of the compressed data"});
+}
+
+TEST_CASE("truncated gzip files, every length") {
+  const Bytes good = gzip(good_images());
+  for (std::size_t length = 2; length < good.size(); ++length) {
+    CAPTURE(length);
+    const Bytes part(good.begin(), good.begin() + static_cast<long>(length));
+    check_says(failure_of_images(part, ".gz"), {".gz: ", "compressed data end early"});
+  }
+}
+
+TEST_CASE("a wrong checksum and broken compressed data") {
+  Bytes bad_crc = gzip(good_images());
+  bad_crc[bad_crc.size() - 8] ^= 1;
+  check_says(failure_of_images(bad_crc, ".gz"), {"corrupt gzip data", "incorrect data check"});
+  Bytes bad_block = gzip(good_images());
+  bad_block[10] = 0xff;
+  check_says(failure_of_images(bad_block, ".gz"), {"corrupt gzip data near byte"});
+}
+
+TEST_CASE("wrong magic numbers") {
+  check_says(failure_of_images(good_labels()), {"0x00000801", "0x00000803", "images"});
+  check_says(failure_of_labels(good_images()), {"0x00000803", "0x00000801", "labels"});
+  check_says(failure_of_images(idx(0x0d03, {6, 3, 2}, 36, 256)), {"0x00000d03"});
+}
+
+TEST_CASE("implausible dimensions are refused without allocating what they claim") {
+  check_says(failure_of_images(idx(0x803, {0, 3, 2}, 0, 256)), {"byte 4 is 0"});
+  check_says(failure_of_images(idx(0x803, {6, 0, 2}, 0, 256)), {"height at byte 8 is 0"});
+  check_says(failure_of_images(idx(0x803, {6, 3, 0xffffffff}, 36, 256)),
+             {"width at byte 12 is 4294967295"});
+  check_says(failure_of_images(idx(0x803, {0xffffffff, 65536, 65536}, 36, 256)),
+             {"ends at byte 52, its header says 18446744069414584336"});
+  check_says(failure_of_labels(idx(0x801, {0xffffffff}, 6, 10)),
+             {"ends at byte 14, its header says 4294967303"});
+}
+
+TEST_CASE("labels out of range and counts that do not match") {
+  Bytes labels = good_labels();
+  labels[10] = 10;
+  check_says(failure_of_labels(labels), {labels_name, "label 10 at byte 10", "0 to 9"});
+  check_says(failure_of_labels(idx(0x801, {5}, 5, 10)),
+             {"6 images", "5 labels", images_name, labels_name});
+}
+
+/// Truncates, flips bits or both.
+Bytes damage(Bytes bytes, std::mt19937& random) {
+  if (random() % 2 == 0) bytes.resize(random() % (bytes.size() + 1));
+  for (auto flips = random() % 4; flips > 0 && !bytes.empty(); --flips) {
+    bytes[random() % bytes.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+  }
+  return bytes;
+}
+
+TEST_CASE("damaged files are read or refused, never more") {
+  const auto seed = std::random_device{}();
+  MESSAGE("seed ", seed);
+  std::mt19937 random(seed);
+  const Directory directory;
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    const bool images = random() % 2 == 0;
+    const bool gzipped = random() % 2 == 0;
+    for (const char* name : {images_name, labels_name}) {
+      const bool damaged = images == (name == images_name);
+      Bytes bytes = name == images_name ? good_images() : good_labels();
+      if (damaged && gzipped) bytes = gzip(bytes);
+      if (damaged) bytes = damage(bytes, random);
+      fs::remove(directory / name);
+      fs::remove(directory / (std::string(name) + ".gz"));
+      directory.write(std::string(name) + (damaged && gzipped ? ".gz" : ""), bytes);
+    }
+    refused += failure(directory).empty() ? 0 : 1;  // any other exception ends the test
+  }
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("statistics and normalisation") {
+  Dataset data{{1, 2, 2}, 10, {0, 255, 255, 0, 51, 51, 51, 51}, {1, 2}};
+  const PixelStatistics statistics = pixel_statistics(data);
+  CHECK(statistics.mean == doctest::Approx((510.0 + 204) / 8 / 255));
+  const double square = (2.0 * 255 * 255 + 4.0 * 51 * 51) / 8 / 255 / 255;
+  CHECK(statistics.deviation ==
+        doctest::Approx(std::sqrt(square - statistics.mean * statistics.mean)));
+  std::vector<float> out(4);
+  Normaliser(statistics).write(data, 1, out);
+  CHECK(static_cast<double>(out[3]) ==
+        doctest::Approx((0.2 - statistics.mean) / statistics.deviation));
+  data.pixels.assign(8, 7);
+  CHECK(pixel_statistics(data).deviation == 1);
+  CHECK_THROWS_AS(pixel_statistics(Dataset{}), DataError);
+}
+
+TEST_CASE("the real Fashion-MNIST, where it is installed") {
+  const fs::path directory = "/usr/share/datasets/fashion-mnist";
+  if (!fs::exists(directory)) {
+    MESSAGE("not installed: skipped");
+    return;
+  }
+  const Dataset train = read_idx_train(directory);
+  CHECK(train.samples() == 60000);
+  CHECK(read_idx_test(directory).samples() == 10000);
+  CHECK(train.shape.elements() == 784);
+  // The known statistics of Fashion-MNIST.
+  CHECK(pixel_statistics(train).mean == doctest::Approx(0.2860).epsilon(1e-3));
+  CHECK(pixel_statistics(train).deviation == doctest::Approx(0.3530).epsilon(1e-3));
+}
+
+}  // namespace
+}  // namespace evenstep::kernels

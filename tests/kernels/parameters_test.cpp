@@ -1,0 +1,159 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "kernels/models.h"
+#include "tests/kernels/harness.h"
+
+namespace evenstep::kernels::test {
+namespace {
+
+std::vector<ParameterRange> ranges_of(const char* model) {
+  return parameter_ranges(find_model(model).layers, {}, 10);
+}
+
+std::vector<float> initial(const char* model, std::uint64_t seed) {
+  const auto ranges = ranges_of(model);
+  std::vector<float> values(static_cast<std::size_t>(ranges.back().first + ranges.back().count));
+  initialise_parameters(ranges, seed, values);
+  return values;
+}
+
+/// FNV-1a over the values' bits.
+std::uint64_t hash_of(const std::vector<float>& values) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (float value : values) hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 1099511628211u;
+  return hash;
+}
+
+TEST_CASE("parameters lie in the order that backward fills, shaped as PyTorch has them") {
+  const auto ranges = ranges_of("cnn");
+  const char* names[] = {"fc2.weight",   "fc2.bias",   "fc1.weight",   "fc1.bias",
+                         "conv2.weight", "conv2.bias", "conv1.weight", "conv1.bias"};
+  std::int64_t next = 0;
+  REQUIRE(ranges.size() == std::size(names));
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    CHECK(ranges[i].name == names[i]);
+    CHECK(ranges[i].first == next);
+    std::int64_t product = 1;
+    for (std::int64_t n : ranges[i].shape) product *= n;
+    CHECK(product == ranges[i].count);
+    next += ranges[i].count;
+  }
+  CHECK(ranges[4].shape == std::vector<std::int64_t>{64, 32, 3, 3});
+  CHECK(ranges[4].fan_in == 288);
+  CHECK(ranges[5].fan_in == 288);
+  CHECK(next == 421642);
+}
+
+TEST_CASE("initial values are uniform in +-1/sqrt(fan_in)") {
+  const auto ranges = ranges_of("mlp");
+  const auto values = initial("mlp", 3);
+  for (const ParameterRange& range : ranges) {
+    if (range.count < 1000) continue;
+    const double bound = 1 / std::sqrt(static_cast<double>(range.fan_in));
+    double sum = 0;
+    double squares = 0;
+    double largest = 0;
+    for (std::int64_t i = 0; i < range.count; ++i) {
+      const double value = static_cast<double>(values[static_cast<std::size_t>(range.first + i)]);
+      sum += value;
+      squares += value * value;
+      largest = std::max(largest, std::abs(value));
+    }
+    const auto n = static_cast<double>(range.count);
+    CHECK(largest <= bound);
+    CHECK(largest > 0.99 * bound);
+    // Five standard deviations of the mean and of the mean square of n uniform values.
+    CHECK(std::abs(sum / n) < 5 * bound / std::sqrt(3 * n));
+    CHECK(std::abs(squares / n / (bound * bound) - 1.0 / 3) < 5 * 0.3 / std::sqrt(n));
+  }
+}
+
+TEST_CASE("initial values are the same bits everywhere, another set for another seed") {
+  CHECK(hash_of(initial("cnn", 1)) == 11058435477612323477u);
+  CHECK(hash_of(initial("softmax", 42)) == 12726270749046122188u);
+  CHECK(initial("cnn", 1) != initial("cnn", 2));
+}
+
+TEST_CASE("what cannot be built is refused with the value and the way out") {
+  NetworkOptions options;
+  options.model = "rnn";
+  CHECK_THROWS_WITH_AS(make_network(options),
+                       "unknown model 'rnn'; the models are softmax, mlp, cnn",
+                       std::invalid_argument);
+  options.model = "cnn";
+  options.input = {1, 3, 3};
+  CHECK_THROWS_WITH_AS(
+      make_network(options),
+      "pool2: cannot pool 1x1 values 2x2; take larger images or a model with less pooling",
+      std::invalid_argument);
+  options.input = {};
+  options.largest_chunk = 3;
+  CHECK_THROWS_AS(make_network(options), std::invalid_argument);
+  options.largest_chunk = 2;
+  const auto network = make_network(options);
+  std::vector<float> few(7);
+  CHECK_THROWS_AS(network->load_parameters(few), std::invalid_argument);
+  CHECK_THROWS_AS(network->forward(3), std::invalid_argument);
+  CHECK_THROWS_AS(network->forward(4), std::invalid_argument);
+  CHECK_THROWS_AS(network->backward(2, {}, few, nullptr), std::logic_error);
+  network->labels()[0] = 10;
+  CHECK_THROWS_AS(network->forward(1), std::out_of_range);
+  network->labels()[0] = -1;
+  CHECK_THROWS_AS(network->forward(1), std::out_of_range);
+}
+
+/// A softmax model whose logits are the image's first pixel times 1000, and 0.
+LossSums huge_logits(float pixel, std::int32_t label) {
+  NetworkOptions options;
+  options.model = "softmax";
+  options.input = {1, 1, 1};
+  options.classes = 2;
+  options.largest_chunk = 1;
+  const auto network = make_network(options);
+  const std::vector<float> parameters = {1000, 0, 0, 0};  // weights 1000 and 0, biases 0
+  network->load_parameters(parameters);
+  network->images()[0] = pixel;
+  network->labels()[0] = label;
+  return network->forward(1);
+}
+
+TEST_CASE("huge logits neither overflow nor vanish; NaN stays NaN and is never right") {
+  CHECK(huge_logits(1e6f, 1).loss == doctest::Approx(1e9));
+  CHECK(huge_logits(1e6f, 1).correct == 0);
+  CHECK(huge_logits(1e6f, 0).loss == 0);
+  CHECK(huge_logits(1e6f, 0).correct == 1);
+  CHECK(huge_logits(-1e6f, 0).loss == doctest::Approx(1e9));
+  CHECK(huge_logits(0, 0).loss == doctest::Approx(std::log(2.0)));
+  CHECK(huge_logits(0, 0).correct == 1);  // a tie: the first is the answer
+  CHECK(huge_logits(0, 1).correct == 0);
+  const LossSums nan = huge_logits(std::nanf(""), 0);
+  CHECK(std::isnan(nan.loss));
+  CHECK(nan.correct == 0);
+}
+
+TEST_CASE("NaN in any parameter reaches the loss: ReLU and pooling do not swallow it") {
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    NetworkOptions options;
+    options.dtype = dtype;
+    options.largest_chunk = 2;
+    const auto network = make_network(options);
+    for (const ParameterRange& range : network->parameters()) {
+      CAPTURE(range.name);
+      std::vector<float> parameters = formula_parameters(*network);
+      parameters[static_cast<std::size_t>(range.first)] = std::numeric_limits<float>::quiet_NaN();
+      network->load_parameters(parameters);
+      stage(*network, 0, 2, 10);
+      CHECK(std::isnan(network->forward(2).loss));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace evenstep::kernels::test
