@@ -1,0 +1,97 @@
+#include "train/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "evenstep/clock.h"
+
+namespace evenstep::train {
+namespace {
+
+constexpr int size_repetitions = 5;
+constexpr std::int64_t largest_table = 1 << 16;
+
+std::int64_t timed_ns(const std::function<void()>& run) {
+  const std::int64_t start = steady_clock().now_ns();
+  run();
+  return steady_clock().now_ns() - start;
+}
+
+// The least of a few: what the size costs when nothing interferes.
+std::int64_t chunk_ns(kernels::Network& network, int size, std::span<float> gradients) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < size_repetitions; ++i)
+    least = std::min(least, timed_ns([&] {
+                       network.forward(size);
+                       network.backward(size, {}, gradients, nullptr);
+                     }));
+  return least;
+}
+
+// In millionths of what the largest size costs on the same rank.
+std::vector<std::int64_t> relative_chunk_costs(kernels::Network& network) {
+  std::vector<float> gradients(static_cast<std::size_t>(network.parameter_count()));
+  std::vector<std::int64_t> costs;
+  for (int size : network.menu().sizes()) costs.push_back(chunk_ns(network, size, gradients));
+  const std::int64_t largest = std::max<std::int64_t>(1, costs.back());
+  for (std::int64_t& cost : costs) cost = cost * 1'000'000 / largest;
+  return costs;
+}
+
+std::int64_t median(std::vector<std::int64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Quantiles of Student's t for a two-sided confidence of 98 %, by degrees of freedom from 4.
+double student_t_98(int degrees) {
+  constexpr double table[] = {3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764, 2.718, 2.681,
+                              2.650, 2.624, 2.602, 2.583, 2.567, 2.552, 2.539, 2.528};
+  const int last = 4 + static_cast<int>(std::size(table)) - 1;
+  return degrees <= last ? table[degrees - 4] : 2.528;  // a little wide beyond 20: never too sure
+}
+
+}  // namespace
+
+std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels::Network& network,
+                                            std::int64_t largest_share) {
+  std::vector<std::vector<std::int64_t>> by_size(network.menu().sizes().size());
+  const nlohmann::json mine = relative_chunk_costs(network);
+  for (const std::string& text : communicator.gather(mine.dump())) {
+    const auto costs = nlohmann::json::parse(text);
+    for (std::size_t s = 0; s < by_size.size(); ++s) by_size[s].push_back(costs[s]);
+  }
+  std::vector<std::int64_t> cost_of_size(static_cast<std::size_t>(network.menu().largest()) + 1);
+  for (std::size_t s = 0; s < by_size.size(); ++s)
+    cost_of_size[static_cast<std::size_t>(network.menu().sizes()[s])] = median(by_size[s]);
+  std::vector<std::int64_t> cost;
+  for (std::int64_t share = 0; share <= std::min(largest_share, largest_table); ++share) {
+    cost.push_back(0);
+    network.menu().for_each_chunk(
+        share, [&](int size) { cost.back() += cost_of_size[static_cast<std::size_t>(size)]; });
+  }
+  return cost;
+}
+
+std::int64_t benchmark_ns(const std::function<void()>& run) {
+  constexpr int least = 5;
+  constexpr int most = 50;
+  constexpr double relative_error = 0.025;
+  double sum = 0;
+  double sum_of_squares = 0;
+  for (int n = 1;; ++n) {
+    const auto time = static_cast<double>(timed_ns(run));
+    sum += time;
+    sum_of_squares += time * time;
+    const double mean = sum / n;
+    if (n < least) continue;
+    const double variance = std::max(0.0, (sum_of_squares - sum * mean) / (n - 1));
+    const double half_width = student_t_98(n - 1) * std::sqrt(variance / n);
+    if (half_width <= relative_error * mean || n == most) return static_cast<std::int64_t>(mean);
+  }
+}
+
+}  // namespace evenstep::train

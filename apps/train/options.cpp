@@ -1,0 +1,248 @@
+#include "train/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <sstream>
+
+#include "evenstep/error.h"
+#include "evenstep/session.h"
+#include "evenstep/version.h"
+#include "lb/sizer.h"
+
+namespace evenstep::train {
+namespace {
+
+constexpr std::int64_t largest_batch = std::int64_t{1} << 31;
+constexpr std::int64_t largest_steps = std::int64_t{1} << 40;
+
+// Promised by the design and not there yet: refused by name rather than as unknown.
+constexpr const char* flags_to_come[] = {"--predictor",        "--profile",     "--checkpoint",
+                                         "--checkpoint-every", "--resume",      "--on-failure",
+                                         "--reproducible",     "--stall-abort", "--stall-warn",
+                                         "--time-limit",       "--tail",        "--bucket-mb"};
+constexpr const char* models_to_come[] = {"cifarnet", "resnet20", "resnet32",   "resnet56",
+                                          "resnet50", "gpt",      "inception3", "svm"};
+constexpr const char* balances_to_come[] = {
+    "lbbsp-cpu", "lbbsp-gpu-2018", "lbbsp-gpu-2020", "proportional", "lbb", "dbs"};
+
+template <typename Names>
+bool is_one_of(const Names& names, std::string_view value) {
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](std::string_view name) { return name == value; });
+}
+
+// CLI11 checks that return a text refuse with it.
+template <typename Known>
+auto one_of(Known names, std::span<const char* const> to_come) {
+  return [=](const std::string& value) -> std::string {
+    if (is_one_of(names, value)) return {};
+    if (is_one_of(to_come, value))
+      return fmt::format("'{}' is not built yet; choose one of {}", value, fmt::join(names, ", "));
+    return fmt::format("'{}' is unknown; choose one of {}", value, fmt::join(names, ", "));
+  };
+}
+
+constexpr std::span<const char* const> none_to_come;
+constexpr const char* on_off[] = {"on", "off"};
+constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
+constexpr const char* overlaps[] = {"auto", "off"};
+constexpr const char* overlaps_to_come[] = {"tests", "thread"};
+constexpr const char* dtypes[] = {"f32", "bf16"};
+constexpr const char* optimizers[] = {"sgd", "adamw"};
+constexpr const char* optimizers_to_come[] = {"lars"};
+constexpr const char* schedules[] = {"constant", "cosine", "step"};
+
+auto whole(std::int64_t least, std::int64_t most) {
+  return [=](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    if (!CLI::detail::lexical_cast(text, value) || value < least || value > most)
+      return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+    return {};
+  };
+}
+
+auto real(double least, bool least_itself, double most) {
+  return [=](const std::string& text) -> std::string {
+    double value = 0;
+    const bool number = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
+    if (number && (least_itself ? value >= least : value > least) && value <= most) return {};
+    return fmt::format("'{}' is not a number {} {}{}", text, least_itself ? "of at least" : "above",
+                       least, most < HUGE_VAL ? fmt::format(" and at most {}", most) : "");
+  };
+}
+
+double emulated_speed(const std::string& text) {
+  const std::string wrong = real(0, false, 1)(text);
+  if (!wrong.empty()) throw UsageError("--emulate: " + wrong + "; give one speed a rank");
+  return std::stod(text);
+}
+
+std::vector<double> parse_emulate(const std::string& text) {
+  std::vector<double> speeds;
+  std::istringstream fields(text);
+  for (std::string field; std::getline(fields, field, ',');)
+    speeds.push_back(emulated_speed(field));
+  if (text.ends_with(',')) emulated_speed("");
+  return speeds;
+}
+
+std::int64_t number_in(const std::string& spec, const std::string& text, std::int64_t most) {
+  const std::string wrong = whole(0, most)(text);
+  if (!wrong.empty())
+    throw UsageError(fmt::format("--inject {}: {}; give rank:phase:ms[:from-to]", spec, wrong));
+  return std::stoll(text);
+}
+
+Injection parse_injection(const std::string& spec) {
+  std::vector<std::string> fields;
+  std::istringstream stream(spec);
+  for (std::string field; std::getline(stream, field, ':');) fields.push_back(field);
+  if (fields.size() < 3 || fields.size() > 4)
+    throw UsageError(
+        fmt::format("--inject {}: {} fields; give rank:phase:ms[:from-to]", spec, fields.size()));
+  Injection injection;
+  injection.rank = static_cast<int>(number_in(spec, fields[0], INT32_MAX));
+  while (injection.phase < phases && fields[1] != name(static_cast<Phase>(injection.phase)))
+    ++injection.phase;
+  if (injection.phase == phases)
+    throw UsageError(
+        fmt::format("--inject {}: '{}' is no phase; choose one of load, forward, backward, update",
+                    spec, fields[1]));
+  injection.delay_ns = number_in(spec, fields[2], 1'000'000) * 1'000'000;
+  if (fields.size() == 4) {
+    const std::size_t dash = fields[3].find('-');
+    injection.first_step = number_in(spec, fields[3].substr(0, dash), largest_steps);
+    if (dash != std::string::npos)
+      injection.last_step = number_in(spec, fields[3].substr(dash + 1), largest_steps);
+  }
+  return injection;
+}
+
+// What CLI11 cannot put into the options as they are.
+struct Texts {
+  std::string eval = "on";
+  std::string dtype = "f32";
+  std::string emulate;
+  std::vector<std::string> inject;
+};
+
+void add_job_options(CLI::App& app, Options& o, Texts& texts) {
+  app.add_option("--model", o.model, "network to train")
+      ->check(one_of(kernels::model_names(), models_to_come));
+  app.add_option("--data", o.data, "folder of the IDX files (MNIST, Fashion-MNIST), plain or gz");
+  app.add_option("--global-batch", o.global_batch, "samples of a step, over all ranks")
+      ->check(whole(1, largest_batch));
+  auto* epochs =
+      app.add_option("--epochs", o.epochs, "passes over the data")->check(whole(1, largest_steps));
+  app.add_option("--steps", o.steps, "steps instead of epochs")
+      ->check(whole(1, largest_steps))
+      ->excludes(epochs);
+  app.add_option("--seed", o.seed, "of initial weights and sample order")
+      ->check(whole(0, INT64_MAX));
+  app.add_option("--eval", texts.eval, "test accuracy after each epoch and at the end")
+      ->check(one_of(std::span(on_off), none_to_come));
+  app.add_option("--dtype", texts.dtype, "what layers compute in; master weights are f32")
+      ->check(one_of(std::span(dtypes), none_to_come));
+  app.add_option("--threads", o.threads,
+                 "a rank computes with; default: OMP_NUM_THREADS, or its part of the node's cores")
+      ->check(whole(1, 4096));
+}
+
+void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
+  app.add_option("--balance", o.balance, "how shares are sized")
+      ->check(one_of(lb::sizer_names(), balances_to_come));
+  app.add_option("--wait", o.wait, "how a rank waits for the others")
+      ->check(one_of(std::span(waits), none_to_come));
+  app.add_option("--overlap", o.overlap, "of communication with backward; auto is off for now")
+      ->check(one_of(std::span(overlaps), overlaps_to_come));
+  app.add_option("--emulate", texts.emulate,
+                 "slow ranks down: a speed in (0, 1] for each rank, such as 0.4,0.2,1");
+  app.add_option("--inject", texts.inject, "a delay: rank:phase:ms[:from-to]");
+}
+
+void add_optimizer_options(CLI::App& app, Options& o) {
+  app.add_option("--optimizer", o.optimizer.name)
+      ->check(one_of(std::span(optimizers), optimizers_to_come));
+  app.add_option("--lr", o.schedule.learning_rate, "learning rate at its highest")
+      ->check(real(0, true, HUGE_VAL));
+  app.add_option("--momentum", o.optimizer.momentum, "of sgd")->check(real(0, true, 1));
+  app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's form of sgd's momentum");
+  app.add_option("--weight-decay", o.optimizer.weight_decay)->check(real(0, true, HUGE_VAL));
+  app.add_option("--schedule", o.schedule.name, "of the learning rate")
+      ->check(one_of(std::span(schedules), none_to_come));
+  app.add_option("--warmup", o.schedule.warmup_steps, "steps of linear warm-up")
+      ->check(whole(0, largest_steps));
+  app.add_option("--clip", o.clip, "largest norm of the averaged gradient; 0: any")
+      ->check(real(0, true, HUGE_VAL));
+}
+
+void add_outputs(CLI::App& app, Options& o) {
+  app.add_option("--summary", o.summary, "JSON of the whole run, written at its end");
+  app.add_option("--log", o.log, "JSON lines, one a step");
+  app.add_option("--timeline", o.timeline, "trace for chrome://tracing or Perfetto");
+}
+
+void refuse_flags_to_come(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (is_one_of(flags_to_come, flag))
+      throw UsageError(flag + " is not built yet; run without it");
+  }
+}
+
+std::string refusal(const CLI::ParseError& error) {
+  std::string text = error.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text + " (evenstep-train --help lists all options)";
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv) {
+  refuse_flags_to_come(argc, argv);
+  Options options;
+  Texts texts;
+  CLI::App app("Trains a network on all ranks of an MPI job, balanced.", "evenstep-train");
+  app.option_defaults()->always_capture_default();
+  app.set_version_flag("--version", std::string("evenstep ") + version());
+  add_job_options(app, options, texts);
+  add_balance_options(app, options, texts);
+  add_optimizer_options(app, options);
+  add_outputs(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    throw TextAsked{app.help()};
+  } catch (const CLI::CallForVersion&) {
+    throw TextAsked{app.version() + "\n"};
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(refusal(error));
+  }
+  options.evaluate = texts.eval == "on";
+  options.dtype = texts.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
+  if (app.count("--emulate") > 0) options.emulate = parse_emulate(texts.emulate);
+  for (const std::string& spec : texts.inject) options.injections.push_back(parse_injection(spec));
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    // Threads may differ between unequal machines.
+    if (name == "--help" || name == "--version" || name == "--threads") continue;
+    const std::string given = fmt::format("{}", fmt::join(option->results(), " "));
+    options.given.emplace_back(name, given.empty() ? "its default" : given);
+  }
+  return options;
+}
+
+void check_against_world(const Options& options, int ranks) {
+  if (!options.emulate.empty() && static_cast<int>(options.emulate.size()) != ranks)
+    throw UsageError(fmt::format("--emulate has {} speeds, the job has {} ranks; give one a rank",
+                                 options.emulate.size(), ranks));
+  for (const Injection& injection : options.injections)
+    if (injection.rank >= ranks)
+      throw UsageError(fmt::format("--inject names rank {}, the job has {} ranks, from 0 to {}",
+                                   injection.rank, ranks, ranks - 1));
+}
+
+}  // namespace evenstep::train

@@ -1,0 +1,51 @@
+#include "train/slowdown.h"
+
+#include <ctime>
+
+#include "evenstep/clock.h"
+
+namespace evenstep::train {
+namespace {
+
+std::int64_t process_cpu_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+void sleep_ns(std::int64_t duration) {
+  const timespec time{duration / 1'000'000'000, duration % 1'000'000'000};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+Slowdown::Slowdown(const Options& options, int rank) {
+  if (!options.emulate.empty())
+    sleep_per_cpu_ = 1 / options.emulate[static_cast<std::size_t>(rank)] - 1;
+  for (const Injection& injection : options.injections)
+    if (injection.rank == rank) injections_.push_back(injection);
+}
+
+void Slowdown::begin_chunk() {
+  if (sleep_per_cpu_ > 0) cpu_start_ns_ = process_cpu_ns();
+}
+
+void Slowdown::end_chunk() {
+  if (sleep_per_cpu_ == 0) return;
+  const std::int64_t cpu_ns = process_cpu_ns() - cpu_start_ns_;
+  owed_ns_ += static_cast<std::int64_t>(sleep_per_cpu_ * static_cast<double>(cpu_ns));
+  if (owed_ns_ <= 0) return;
+  const std::int64_t start = steady_clock().now_ns();
+  sleep_ns(owed_ns_);
+  owed_ns_ -= steady_clock().now_ns() - start;
+}
+
+void Slowdown::inject(Phase phase, std::int64_t step) const {
+  for (const Injection& injection : injections_)
+    if (injection.phase == static_cast<int>(phase) && step >= injection.first_step &&
+        step <= injection.last_step)
+      sleep_ns(injection.delay_ns);
+}
+
+}  // namespace evenstep::train

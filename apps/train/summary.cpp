@@ -1,0 +1,149 @@
+#include "train/summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <bit>
+#include <cstdio>
+
+#include "evenstep/mpi.h"
+#include "evenstep/version.h"
+
+namespace evenstep::train {
+namespace {
+
+using nlohmann::ordered_json;
+
+// FNV-1a over the bytes of the values, low byte first.
+std::string parameter_hash(std::span<const float> parameters) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (float value : parameters) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    for (int shift = 0; shift < 32; shift += 8)
+      hash = (hash ^ (bits >> shift & 0xff)) * 0x100000001b3U;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+ordered_json my_means(const Finished& run) {
+  const auto rank = static_cast<std::size_t>(run.communicator.rank());
+  ordered_json mine = {{"rank", rank},
+                       {"host", run.communicator.host()},
+                       {"share", run.statistics.mean_share()[rank]},
+                       {"own_seconds", run.statistics.own_seconds()[rank]}};
+  for (Phase phase : {Phase::load, Phase::forward, Phase::backward, Phase::update})
+    mine[name(phase)] = run.statistics.phase_seconds(phase);
+  mine["wait"] = run.statistics.wait_seconds();
+  mine["parameter_hash"] = parameter_hash(run.parameters);
+  return mine;
+}
+
+void refuse_different_parameters(const std::vector<ordered_json>& ranks) {
+  for (const ordered_json& rank : ranks)
+    if (rank["parameter_hash"] != ranks[0]["parameter_hash"])
+      throw AgreedError(fmt::format(
+          "rank {} on {} ended with parameters {}, rank 0 with {}; this is a defect",
+          rank["rank"].dump(), std::string(rank["host"]), std::string(rank["parameter_hash"]),
+          std::string(ranks[0]["parameter_hash"])));
+}
+
+double wait_fraction(const std::vector<ordered_json>& ranks) {
+  double own = 0;
+  double wait = 0;
+  for (const ordered_json& rank : ranks) {
+    own += rank["own_seconds"].get<double>();
+    wait += rank["wait"].get<double>();
+  }
+  return own + wait > 0 ? wait / (own + wait) : 0;
+}
+
+}  // namespace
+
+Summary gather_summary(const Finished& run) {
+  const ordered_json mine = {{"means", my_means(run)},
+                             {"last_wait_ns", run.session.last_wait_ns()}};
+  Summary summary;
+  for (const std::string& text : run.communicator.gather(mine.dump())) {
+    const auto rank = ordered_json::parse(text);
+    summary.ranks.push_back(rank["means"]);
+    summary.last_wait_ns.push_back(rank["last_wait_ns"]);
+  }
+  refuse_different_parameters(summary.ranks);
+  const Statistics& statistics = run.statistics;
+  summary.json = {
+      {"world_size", run.communicator.size()},
+      {"global_batch", run.options.global_batch},
+      {"steps", statistics.steps()},
+      {"samples", statistics.samples()},
+      {"wall_seconds", run.wall_seconds},
+      {"samples_per_second", statistics.samples_per_second()},
+      {"own_seconds", statistics.own_seconds()},
+      {"load_balance", statistics.load_balance()},
+      {"wait_fraction", wait_fraction(summary.ranks)},
+      {"resizes", run.session.resizes()},
+      {"collectives_per_step",
+       static_cast<double>(run.collectives) / static_cast<double>(statistics.steps())},
+      {"partition", run.session.partition()},
+      {"final_loss", run.final_loss},
+      {"test_accuracy", run.test_accuracy < 0 ? ordered_json() : ordered_json(run.test_accuracy)},
+      {"parameters", run.parameters.size()},
+      {"parameter_hash", summary.ranks[0]["parameter_hash"]},
+      {"balance", run.options.balance},
+      {"balance_seconds", 1e-9 * static_cast<double>(run.session.balance_ns())},
+      {"model", run.options.model},
+      {"wait", name(wait_of(run.communicator))},
+      {"threads", run.options.threads},
+      {"version", version()}};
+  return summary;
+}
+
+ordered_json to_json(const Summary& summary) {
+  ordered_json json = summary.json;
+  json["ranks"] = summary.ranks;
+  return json;
+}
+
+void print_start(const Session& session, const Communicator& communicator, const Options& options,
+                 const kernels::Network& network) {
+  std::vector<std::string> hosts;
+  for (const std::string& host : session.hosts())
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  fmt::print(
+      "evenstep {}: {} {} on {}, {} {} with {} parameters, global batch {}, "
+      "balance {}, wait {}, threads {}\n",
+      version(), communicator.size(), communicator.size() == 1 ? "rank" : "ranks",
+      hosts.size() <= 4 ? fmt::format("{}", fmt::join(hosts, ", "))
+                        : fmt::format("{} hosts", hosts.size()),
+      options.model, options.dtype == kernels::Dtype::bf16 ? "bf16" : "f32",
+      network.parameter_count(), options.global_batch, options.balance, name(wait_of(communicator)),
+      options.threads);
+  std::fflush(stdout);
+}
+
+void print_evaluation(std::int64_t step, double loss, double accuracy,
+                      const Statistics& statistics) {
+  fmt::print("step {}: loss {:.4f}, test accuracy {:.4f}, {:.0f} samples/s, load balance {:.2f}\n",
+             step + 1, loss, accuracy, statistics.samples_per_second(), statistics.load_balance());
+  std::fflush(stdout);
+}
+
+void print_table(const Summary& summary) {
+  const auto& run = summary.json;
+  fmt::print("\n{:>5} {:<16} {:>8} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8}\n", "rank", "host", "share",
+             "own ms", "load", "forward", "backward", "update", "wait");
+  for (const auto& rank : summary.ranks) {
+    const auto ms = [&](const char* field) { return 1e3 * rank[field].get<double>(); };
+    fmt::print("{:>5} {:<16.16} {:>8.1f} {:>9.2f} {:>8.2f} {:>8.2f} {:>9.2f} {:>8.2f} {:>8.2f}\n",
+               rank["rank"].get<int>(), rank["host"].get<std::string>(),
+               rank["share"].get<double>(), ms("own_seconds"), ms("load"), ms("forward"),
+               ms("backward"), ms("update"), ms("wait"));
+  }
+  fmt::print(
+      "\n{} steps, {} samples in {:.1f} s: {:.0f} samples/s, load balance {:.3f}, "
+      "{} re-sizes, last partition {}\n",
+      run["steps"].get<std::int64_t>(), run["samples"].get<std::int64_t>(),
+      run["wall_seconds"].get<double>(), run["samples_per_second"].get<double>(),
+      run["load_balance"].get<double>(), run["resizes"].get<int>(), run["partition"].dump());
+}
+
+}  // namespace evenstep::train

@@ -1,0 +1,47 @@
+// What is told of a run: the start line, the lines of evaluations, the table at the end, and the
+// JSON of --summary (design, section 6; scripts and users depend on its names).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "evenstep/session.h"
+#include "kernels/network.h"
+#include "train/options.h"
+#include "train/statistics.h"
+
+namespace evenstep::train {
+
+struct Summary {
+  nlohmann::ordered_json json;  ///< all but `ranks`
+  std::vector<nlohmann::ordered_json> ranks;
+  std::vector<std::int64_t> last_wait_ns;  ///< by rank, in the last step's collective
+};
+
+/// One rank's side of a finished run.
+struct Finished {
+  Communicator& communicator;
+  const Session& session;
+  const Statistics& statistics;
+  std::span<const float> parameters;
+  const Options& options;
+  double wall_seconds;
+  double final_loss;
+  double test_accuracy;  ///< below 0: not evaluated
+  std::int64_t collectives;
+};
+
+/// Brings all ranks' means together. Collective, blocking. Throws AgreedError where ranks ended
+/// with different parameters.
+Summary gather_summary(const Finished& run);
+
+nlohmann::ordered_json to_json(const Summary& summary);
+
+void print_start(const Session& session, const Communicator& communicator, const Options& options,
+                 const kernels::Network& network);
+void print_evaluation(std::int64_t step, double loss, double accuracy,
+                      const Statistics& statistics);
+void print_table(const Summary& summary);
+
+}  // namespace evenstep::train

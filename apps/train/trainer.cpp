@@ -1,0 +1,220 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <zlib.h>
+
+#include "evenstep/version.h"
+#include "train/calibration.h"
+#include "train/summary.h"
+
+namespace evenstep::train {
+namespace {
+
+std::string checksum(const kernels::Dataset& data) {
+  auto sum = crc32(0, data.labels.data(), static_cast<uInt>(data.labels.size()));
+  sum = crc32_z(sum, data.pixels.data(), data.pixels.size());
+  return fmt::format("{:08x}", sum);
+}
+
+void refuse_more_than(std::int64_t batch, const kernels::Dataset& data) {
+  if (batch > data.samples())
+    throw UsageError(fmt::format("--global-batch is {}, the data has {} samples; lower it", batch,
+                                 data.samples()));
+}
+
+}  // namespace
+
+Trainer::Trainer(Communicator& communicator, Options options)
+    : communicator_(communicator), options_(std::move(options)) {
+  options_.threads = threads_of(communicator);
+  omp_set_num_threads(options_.threads);
+  agree_on_errors(communicator_, [this] { set_up_locally(); });
+  set_up_session();
+  agree_on_errors(communicator_, [this] { open_outputs(); });
+}
+
+void Trainer::set_up_locally() {
+  check_against_world(options_, communicator_.size());
+  slowdown_ = std::make_unique<Slowdown>(options_, communicator_.rank());
+  train_data_ = kernels::read_idx_train(options_.data);
+  if (options_.evaluate) test_data_ = kernels::read_idx_test(options_.data);
+  refuse_more_than(options_.global_batch, train_data_);
+  normaliser_ = std::make_unique<kernels::Normaliser>(kernels::pixel_statistics(train_data_));
+  network_ = kernels::make_network({.model = options_.model,
+                                    .dtype = options_.dtype,
+                                    .input = train_data_.shape,
+                                    .classes = train_data_.classes});
+  parameters_.resize(static_cast<std::size_t>(network_->parameter_count()));
+  kernels::initialise_parameters(network_->parameters(), options_.seed, parameters_);
+  network_->load_parameters(parameters_);
+  optimizer_ = std::make_unique<Optimizer>(options_.optimizer, network_->parameter_count());
+  sampler_ = std::make_unique<Sampler>(train_data_.samples(), options_.seed);
+  total_steps_ = options_.steps > 0 ? options_.steps : options_.epochs * steps_per_epoch();
+  options_.schedule.total_steps = total_steps_;
+  statistics_ = std::make_unique<Statistics>(total_steps_, communicator_.size());
+  timeline_ = std::make_unique<Timeline>(!options_.timeline.empty(), total_steps_);
+  progress_ = std::make_unique<Progress>(communicator_.rank() == 0, total_steps_);
+}
+
+// Last of the set-up, so that a job that cannot start leaves no file.
+void Trainer::open_outputs() {
+  const bool mine = communicator_.rank() == 0;
+  const auto path = [&](const std::string& given) { return mine ? given : std::string(); };
+  summary_file_ = OutputFile(path(options_.summary), OutputFile::Kind::whole);
+  timeline_file_ = OutputFile(path(options_.timeline), OutputFile::Kind::whole);
+  log_ = std::make_unique<StepLog>(OutputFile(path(options_.log), OutputFile::Kind::log));
+}
+
+void Trainer::set_up_session() {
+  SessionOptions options;
+  options.global_batch = options_.global_batch;
+  options.gradients = network_->parameter_count();
+  options.balance = options_.balance;
+  options.metrics = 1;  // correct answers
+  options.must_agree = options_.given;
+  options.must_agree.emplace_back("training data of the checksum", checksum(train_data_));
+  if (options_.balance != "off")
+    options.size_cost = measure_size_cost(communicator_, *network_, options_.global_batch);
+  if (options_.balance == "static") options.forecast = benchmark();
+  session_ = std::make_unique<Session>(communicator_, options);
+  session_->watch_parameters(parameters_);
+}
+
+// What static partitioning goes by: the time of an even share, all ranks computing at once.
+Forecast Trainer::benchmark() {
+  const std::int64_t share =
+      std::max<std::int64_t>(1, options_.global_batch / communicator_.size());
+  std::vector<float> gradients(parameters_.size());
+  const std::int64_t mean_ns = benchmark_ns([&] {
+    network_->menu().for_each_chunk(share, [&](int chunk) {
+      slowdown_->begin_chunk();
+      network_->forward(chunk);
+      network_->backward(chunk, {}, gradients, nullptr);
+      slowdown_->end_chunk();
+    });
+  });
+  return {.per_sample_ps = std::max<std::int64_t>(1, mean_ns * 1000 / share)};
+}
+
+std::int64_t Trainer::steps_per_epoch() const {
+  return (train_data_.samples() + options_.global_batch - 1) / options_.global_batch;
+}
+
+void Trainer::run() {
+  if (communicator_.rank() == 0) print_start(*session_, communicator_, options_, *network_);
+  const std::int64_t start_ns = steady_clock().now_ns();
+  collectives_ = communicator_.sum_calls();
+  for (std::int64_t step = 0; step < total_steps_; ++step) {
+    train_step(step);
+    const bool epoch_ends = (step + 1) % steps_per_epoch() == 0;
+    if (options_.evaluate && (epoch_ends || step + 1 == total_steps_)) evaluate(step);
+  }
+  collectives_ = communicator_.sum_calls() - collectives_;
+  finish(1e-9 * static_cast<double>(steady_clock().now_ns() - start_ns));
+}
+
+void Trainer::train_step(std::int64_t step) {
+  const std::int64_t epoch = step / steps_per_epoch();
+  const std::int64_t position = step % steps_per_epoch() * options_.global_batch;
+  const Share share =
+      session_->begin_step(std::min(options_.global_batch, train_data_.samples() - position));
+  const Sums sums = run_share(share, epoch, position + share.offset);
+  const StepResult result =
+      session_->end_step({static_cast<double>(share.count), sums.loss, {&sums.correct, 1}});
+  refuse_not_finite(result, step);
+  statistics_->add(*session_, share.batch);
+  log_->add(*session_, result, step);
+  timeline_->add(*session_);
+  update(result, step);
+  progress_->show(*session_, result, *statistics_);
+  last_loss_ = result.loss;
+}
+
+Trainer::Sums Trainer::run_share(const Share& share, std::int64_t epoch,
+                                 std::int64_t epoch_position) {
+  const kernels::GradientReady ready = [this](std::int64_t first, std::int64_t count) {
+    session_->gradients_ready(first, count);
+  };
+  if (share.count == 0) std::ranges::fill(session_->gradients(), 0.0F);
+  Sums sums;
+  std::int64_t done = 0;
+  slowdown_->inject(Phase::load, share.step);
+  network_->menu().for_each_chunk(share.count, [&](int chunk) {
+    for (int i = 0; i < chunk; ++i)
+      stage(train_data_, i, sampler_->at(epoch, epoch_position + done + i));
+    session_->lap(Phase::load);
+    slowdown_->begin_chunk();
+    if (done == 0) slowdown_->inject(Phase::forward, share.step);
+    const kernels::LossSums chunk_sums = network_->forward(chunk);
+    session_->lap(Phase::forward);
+    if (done == 0) slowdown_->inject(Phase::backward, share.step);
+    network_->backward(chunk, {.first = done == 0, .last = done + chunk == share.count},
+                       session_->gradients(), &ready);
+    slowdown_->end_chunk();
+    session_->lap(Phase::backward);
+    sums.loss += chunk_sums.loss;
+    sums.correct += static_cast<double>(chunk_sums.correct);
+    done += chunk;
+  });
+  return sums;
+}
+
+void Trainer::stage(const kernels::Dataset& data, int at, std::int64_t index) {
+  const auto size = static_cast<std::size_t>(data.shape.elements());
+  const auto place = static_cast<std::size_t>(at);
+  normaliser_->write(data, index, network_->images().subspan(place * size, size));
+  network_->labels()[place] = data.labels[static_cast<std::size_t>(index)];
+}
+
+void Trainer::refuse_not_finite(const StepResult& result, std::int64_t step) const {
+  if (result.not_finite_rank < 0) return;
+  const auto rank = static_cast<std::size_t>(result.not_finite_rank);
+  throw AgreedError(fmt::format(
+      "step {}: the loss of rank {} on {} is not finite (lr {}); lower --lr or set --clip", step,
+      rank, session_->hosts()[rank], learning_rate(options_.schedule, step)));
+}
+
+void Trainer::update(const StepResult& result, std::int64_t step) {
+  slowdown_->inject(Phase::update, step);
+  if (!result.skipped) {
+    if (options_.clip > 0) clip_by_norm(session_->gradients(), options_.clip);
+    optimizer_->step(parameters_, session_->gradients(), learning_rate(options_.schedule, step));
+    network_->load_parameters(parameters_);
+  }
+  session_->lap(Phase::update);
+}
+
+void Trainer::evaluate(std::int64_t step) {
+  session_->pause();
+  const std::int64_t ranks = communicator_.size();
+  std::int64_t next = test_data_.samples() * communicator_.rank() / ranks;
+  const std::int64_t end = test_data_.samples() * (communicator_.rank() + 1) / ranks;
+  std::int64_t correct = 0;
+  network_->menu().for_each_chunk(end - next, [&](int chunk) {
+    for (int i = 0; i < chunk; ++i) stage(test_data_, i, next++);
+    correct += network_->forward(chunk).correct;
+  });
+  std::int64_t all_correct = 0;
+  for (const std::string& text : communicator_.gather(std::to_string(correct)))
+    all_correct += std::stoll(text);
+  test_accuracy_ = static_cast<double>(all_correct) / static_cast<double>(test_data_.samples());
+  progress_->clear();
+  if (communicator_.rank() == 0) print_evaluation(step, last_loss_, test_accuracy_, *statistics_);
+  session_->resume();
+}
+
+void Trainer::finish(double wall_seconds) {
+  progress_->clear();
+  const Summary summary =
+      gather_summary({communicator_, *session_, *statistics_, parameters_, options_, wall_seconds,
+                      last_loss_, test_accuracy_, collectives_});
+  log_->finish(summary.last_wait_ns);
+  timeline_->write(communicator_, timeline_file_);
+  if (communicator_.rank() != 0) return;
+  print_table(summary);
+  summary_file_.write(to_json(summary).dump(2) + "\n");
+  summary_file_.commit();
+}
+
+}  // namespace evenstep::train

@@ -1,0 +1,73 @@
+// A training run of one rank: set-up, the loop over steps, and what is told at the end.
+#pragma once
+
+#include <memory>
+
+#include "evenstep/mpi.h"
+#include "evenstep/sampler.h"
+#include "kernels/data/idx.h"
+#include "train/options.h"
+#include "train/output_file.h"
+#include "train/progress.h"
+#include "train/slowdown.h"
+#include "train/statistics.h"
+#include "train/step_log.h"
+
+namespace evenstep::train {
+
+class Trainer {
+ public:
+  /// Reads data, builds the network, opens outputs on rank 0, calibrates and shakes hands.
+  /// Collective, blocking. Throws AgreedError.
+  Trainer(Communicator& communicator, Options options);
+
+  /// Trains, evaluates, writes what was asked for, prints the table on rank 0. Collective.
+  void run();
+
+ private:
+  struct Sums {
+    double loss = 0;
+    double correct = 0;
+  };
+
+  void set_up_locally();
+  void open_outputs();
+  void set_up_session();
+  SessionOptions session_options() const;
+  Forecast benchmark();
+
+  std::int64_t steps_per_epoch() const;
+  void train_step(std::int64_t step);
+  Sums run_share(const Share& share, std::int64_t epoch, std::int64_t epoch_position);
+  void stage(const kernels::Dataset& data, int at, std::int64_t index);
+  void update(const StepResult& result, std::int64_t step);
+  void refuse_not_finite(const StepResult& result, std::int64_t step) const;
+  void evaluate(std::int64_t step);
+  void finish(double wall_seconds);
+
+  Communicator& communicator_;
+  Options options_;
+  kernels::Dataset train_data_;
+  kernels::Dataset test_data_;
+  std::unique_ptr<kernels::Normaliser> normaliser_;
+  std::unique_ptr<kernels::Network> network_;
+  std::vector<float> parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Sampler> sampler_;
+  std::unique_ptr<Slowdown> slowdown_;
+  std::unique_ptr<Session> session_;
+
+  std::int64_t total_steps_ = 0;
+  double last_loss_ = 0;
+  double test_accuracy_ = -1;  // below 0: not evaluated
+  std::int64_t collectives_ = 0;
+
+  OutputFile summary_file_;
+  OutputFile timeline_file_;
+  std::unique_ptr<StepLog> log_;
+  std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<Statistics> statistics_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace evenstep::train
