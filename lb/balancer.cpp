@@ -61,8 +61,7 @@ Decision Balancer::observe(std::span<const Record> records) {
     batch += record.samples;
     longest = std::max(longest, record.own_ns);
     if (record.has(flag_cold) || record.samples == 0 || record.own_ns == 0) continue;
-    const auto news = models_[r].observe(record.own_ns, options_.table.units(record.samples));
-    if (news == CostModel::News::changed) policy_.speeds_changed();
+    observe_speed(models_[r], record);
   }
   if (!cold && batch == options_.batch) policy_.measure(longest);
 
@@ -71,6 +70,15 @@ Decision Balancer::observe(std::span<const Record> records) {
   if (!proposed || std::ranges::equal(proposal_, partition_)) return Decision::keep;
   move_to(proposal_);
   return Decision::adopt;
+}
+
+void Balancer::observe_speed(CostModel& model, const Record& record) {
+  const auto before = static_cast<double>(model.cost().per_sample_ps);
+  const auto news = model.observe(record.own_ns, options_.table.units(record.samples));
+  if (news != CostModel::News::changed) return;
+  const auto after = static_cast<double>(model.cost().per_sample_ps);
+  policy_.speeds_changed(model.observations(),
+                         std::max(after, before) / std::min(after, before) - 1);
 }
 
 Decision Balancer::decide_by_policy(bool proposed) {

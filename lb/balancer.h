@@ -37,6 +37,7 @@ class Balancer {
   int resizes() const { return resizes_; }
 
  private:
+  void observe_speed(CostModel& model, const Record& record);
   Decision decide_by_policy(bool proposed);
   void move_to(std::span<const Samples> partition);
   Nanoseconds foreseen_finish(std::span<const Samples> partition) const;

@@ -6,10 +6,11 @@
 namespace evenstep::lb {
 namespace {
 
-constexpr double least_gate = 0.10;    // below it a change is not worth a restart
-constexpr double gate_deviations = 4;  // a reading further off is a surprise
-constexpr int memory_steps = 10;       // the mean forgets at 1/memory_steps a step
-constexpr int variance_memory_steps = 20;
+constexpr double least_gate = 0.10;       // below it a change is not worth a restart
+constexpr double gate_deviations = 4;     // a reading further off is a surprise
+constexpr double surprise_scatter = 0.6;  // of the gate: below 1 in 6 steps, spikes stay spikes
+constexpr int memory_steps = 10;          // the mean forgets at 1/memory_steps a step
+constexpr int variance_memory_steps = 40;
 constexpr int least_patience = 2;  // surprises in a row that make a lasting change
 constexpr int most_patience = 8;
 constexpr int flap_steps = 10;   // a change so soon after the last one doubles the patience
@@ -25,10 +26,14 @@ CostModel::News CostModel::observe(Nanoseconds own_ns, std::int64_t units) {
   const double rate = static_cast<double>(own_ns) / static_cast<double>(units);
   if (observations_ == 0) {
     units_ = static_cast<double>(units);
+    quiet_steps_ = flap_steps + 1;
     start_from(rate, 1);
     return News::none;
   }
-  if (++quiet_steps_ % calm_steps == 0) patience_ = std::max(patience_ / 2, least_patience);
+  if (++quiet_steps_ == calm_steps) {
+    patience_ = std::max(patience_ / 2, least_patience);
+    quiet_steps_ = flap_steps + 1;
+  }
   const double off = rate / rate_ - 1;
   const double gate = std::max(least_gate, gate_deviations * std::sqrt(variance_));
   if (off >= -gate && off <= gate) {
@@ -42,7 +47,7 @@ CostModel::News CostModel::observe(Nanoseconds own_ns, std::int64_t units) {
   const bool flap = quiet_steps_ <= flap_steps;
   if (flap) {
     patience_ = std::min(2 * patience_, most_patience);
-    for (int i = 0; i < surprises_; ++i) scatter(gate);
+    for (int i = 0; i < surprises_; ++i) scatter(surprise_scatter * gate);
   }
   quiet_steps_ = 0;
   start_from(surprise_rate_, surprises_);
@@ -51,12 +56,13 @@ CostModel::News CostModel::observe(Nanoseconds own_ns, std::int64_t units) {
 
 // The surprises were no lasting change: they count as scatter.
 void CostModel::end_surprise(double gate) {
-  for (; surprises_ > 0; --surprises_) scatter(gate);
+  for (; surprises_ > 0; --surprises_) scatter(surprise_scatter * gate);
   surprise_rate_ = 0;
 }
 
 void CostModel::scatter(double off) {
-  variance_ += (off * off - variance_) / std::min(observations_ + 4, variance_memory_steps);
+  scatter_readings_ = std::min(scatter_readings_ + 1, variance_memory_steps);
+  variance_ += (off * off - variance_) / scatter_readings_;
 }
 
 void CostModel::follow(double rate, double off, double units) {
@@ -75,7 +81,7 @@ bool CostModel::is_other_share(double units) {
 
 bool CostModel::is_drift(double off) {
   const int side = off > drift_off ? 1 : off < -drift_off ? -1 : 0;
-  steps_on_side_ = side == side_ ? steps_on_side_ + 1 : 1;
+  steps_on_side_ = side == side_ ? std::min(steps_on_side_ + 1, drift_steps) : 1;
   side_ = side;
   return side != 0 && steps_on_side_ >= drift_steps;
 }

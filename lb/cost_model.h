@@ -35,12 +35,13 @@ class CostModel {
 
   double rate_ = 0;                                      // ns per unit
   double variance_ = first_deviation * first_deviation;  // of a single reading, relative
+  int scatter_readings_ = 4;                             // that variance_ rests on
   double surprise_rate_ = 0;                             // mean of the surprises in a row so far
   double units_ = 0;                                     // of the last share that was another
   int observations_ = 0;
   int surprises_ = 0;    // in a row, in one direction
   int patience_ = 2;     // surprises that make a lasting change
-  int quiet_steps_ = 0;  // since the last change
+  int quiet_steps_ = 0;  // since the last change, or since patience_ was halved
   int side_ = 0;         // of the last reading: above the estimate 1, below -1, about there 0
   int steps_on_side_ = 0;
 

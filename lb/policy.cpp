@@ -6,13 +6,15 @@ namespace evenstep::lb {
 namespace {
 
 constexpr double dead_band = 0.02;
-constexpr double dead_band_errors = 5;
+constexpr double dead_band_errors = 6;
 constexpr int trial_steps = 10;
 constexpr double trial_margin = 1.02;
 constexpr int early_trial_steps = 3;  // enough to see that a partition is much worse
 constexpr double early_trial_margin = 1.10;
 constexpr int mean_memory_steps = 20;
-constexpr int resize_echo_steps = 3;  // a changed speed this soon may come from the re-size
+constexpr int resize_echo_steps = 3;   // a change that began this soon may come from the re-size
+constexpr double trial_change = 0.30;  // a lesser one on trial may come from it, seen late
+constexpr int long_ago = 1000;
 constexpr int most_unfinished_trials = 4;
 constexpr int longest_pause = 1280;
 
@@ -41,13 +43,15 @@ Policy::Policy(std::span<const Samples> first_partition, int lag)
       current_(first_partition.begin(), first_partition.end()) {}
 
 void Policy::measure(Nanoseconds step_ns) {
-  if (++steps_since_resize_ <= lag_) return;
+  steps_since_resize_ = std::min(steps_since_resize_ + 1, long_ago);
+  if (steps_since_resize_ <= lag_) return;
   steps_.add(step_ns);
   if (!on_trial_) best_steps_ = steps_;
 }
 
-void Policy::speeds_changed() {
-  if (steps_since_resize_ <= resize_echo_steps) return;
+void Policy::speeds_changed(int steps_ago, double by) {
+  if (steps_since_resize_ + 1 - steps_ago < resize_echo_steps) return;
+  if (on_trial_ && by < trial_change) return;
   steps_ = {};
   failed_mean_ns_ = 0;
   finish_trial();

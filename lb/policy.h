@@ -1,11 +1,11 @@
 // Whether a proposal is worth adopting. Used by sizers that foresee costs; first version.
 //
-//  * A proposal must be foreseen to gain more than a dead band: 2 %, or five standard errors of the
+//  * A proposal must be foreseen to gain more than a dead band: 2 %, or six standard errors of the
 //    forecast, so that noise among equal ranks moves nothing.
 //  * A new partition is on trial. If its measured steps turn out longer than the best partition's,
 //    the best one comes back, and proposals pause for longer each time that happens.
-//  * When a rank's speed changes for good, other than just after a re-size, what was measured
-//    before no longer counts.
+//  * When a rank's speed changes for good, what was measured before no longer counts; other than
+//    just after a re-size, or by a little during a trial: that may be the new share's doing.
 #pragma once
 
 #include <span>
@@ -27,8 +27,9 @@ class Policy {
 
   /// Takes the length of a step at the partition in force: the longest own time.
   void measure(Nanoseconds step_ns);
-  /// A rank's speed changed for good.
-  void speeds_changed();
+  /// A rank's speed changed for good. `steps_ago`: 1 if the next step to measure is the first at
+  /// the new speed, 2 if it is the second... `by`: relative change of the cost, not negative.
+  void speeds_changed(int steps_ago, double by);
 
   struct Proposal {
     Nanoseconds current_ns;   ///< foreseen for the partition in force

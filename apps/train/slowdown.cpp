@@ -1,11 +1,16 @@
 #include "train/slowdown.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "evenstep/clock.h"
 
 namespace evenstep::train {
 namespace {
+
+// A sleep that was too long shortens the next ones by no more than the timer's slack: a rank that
+// lost its core for longer has really lost that time.
+constexpr std::int64_t most_credit_ns = 1'000'000;
 
 std::int64_t process_cpu_ns() {
   timespec now{};
@@ -38,7 +43,7 @@ void Slowdown::end_chunk() {
   if (owed_ns_ <= 0) return;
   const std::int64_t start = steady_clock().now_ns();
   sleep_ns(owed_ns_);
-  owed_ns_ -= steady_clock().now_ns() - start;
+  owed_ns_ = std::max(owed_ns_ - (steady_clock().now_ns() - start), -most_credit_ns);
 }
 
 void Slowdown::inject(Phase phase, std::int64_t step) const {

@@ -1,0 +1,68 @@
+// The hot path: a steady step allocates nothing, also where the partition changes.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "evenstep/in_process.h"
+#include "evenstep/session.h"
+
+namespace {
+
+std::atomic<bool> counting = false;
+std::atomic<int> allocations = 0;
+
+void* allocate(std::size_t size) {
+  if (counting) ++allocations;
+  if (void* block = std::malloc(size)) return block;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size); }
+void* operator new[](std::size_t size) { return allocate(size); }
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete[](void* block) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
+
+using namespace evenstep;
+
+TEST_CASE("a steady step allocates nothing") {
+  constexpr int ranks = 3;
+  constexpr int warm_up = 3;
+  InProcessWorld world(ranks);
+  int resizes = 0;
+  world.run([&](int rank) {
+    const auto communicator = world.communicator(rank);
+    SessionOptions options;
+    options.global_batch = 96;
+    options.gradients = 10000;
+    options.clock = &world.clock(rank);
+    Session session(*communicator, options);
+    std::vector<float> parameters(10000);
+    session.watch_parameters(parameters);
+    for (int step = 0; step < 200; ++step) {
+      if (step == warm_up) counting = true;
+      const Share share = session.begin_step(step % 10 == 9 ? 50 : 96);
+      const std::int64_t slow = step > 100 && rank == 1 ? 3 : 1 + rank;
+      world.clock(rank).advance_ns(share.count * slow * 1'000'000);
+      session.lap(Phase::backward);
+      session.end_step({.weight = static_cast<double>(share.count), .loss = 1});
+    }
+    counting = false;
+    if (rank == 0) resizes = session.resizes();
+  });
+  CHECK(resizes >= 2);
+  CHECK(allocations == 0);
+}
+
+TEST_CASE("the counter counts") {
+  allocations = 0;
+  counting = true;
+  delete new int(1);
+  counting = false;
+  CHECK(allocations == 1);
+}
