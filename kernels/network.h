@@ -94,7 +94,8 @@ class Network {
 };
 
 /// Builds the network and prepares every size of its menu. Throws std::invalid_argument for an
-/// unknown model or a shape the model cannot take, with the value and what would do.
+/// unknown model or a shape the model cannot take, with the value and what would do;
+/// std::runtime_error where the processor lacks what the dtype needs (bf16 without AVX-512).
 std::unique_ptr<Network> make_network(const NetworkOptions& options);
 
 /// The models make_network knows, for messages and help texts.

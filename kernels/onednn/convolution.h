@@ -1,7 +1,10 @@
-// 3x3 convolution, stride 1, padding 1, with bias. Weights are kept in the layouts that oneDNN
-// chooses for the largest chunk: one for forward, one for backward.
+// 3x3 convolution, stride 1, padding 1, with bias. Weights for backward are kept in a layout of
+// their own that oneDNN chooses for the largest chunk.
 #pragma once
 
+#include <optional>
+
+#include "kernels/onednn/convolution_forward.h"
 #include "kernels/onednn/gradient_sum.h"
 #include "kernels/onednn/layer.h"
 
@@ -17,21 +20,16 @@ class Convolution : public Layer {
   void backward_input(std::size_t size) override;
 
  private:
-  using ForwardDesc = dnnl::convolution_forward::primitive_desc;
-  void make_output(Context& context, const std::vector<ForwardDesc>& forward);
-  void make_forward(Context& context, const std::vector<ForwardDesc>& forward);
-  void make_backward_parameters(Context& context, const std::vector<ForwardDesc>& forward);
-  void make_backward_input(Context& context, const std::vector<ForwardDesc>& forward);
+  void make_backward_parameters(Context& context);
+  void make_backward_input(Context& context);
 
   Tensor input_;
-  int outputs_;
-  std::int64_t weight_count_;  // in the caller's plain layout
   dnnl::stream stream_;
-  dnnl::memory plain_weights_;  // the caller's
-  dnnl::memory weights_, backward_weights_, bias_;
-  Call load_weights_, load_backward_weights_;
+  std::optional<ConvolutionForward> forward_;
+  dnnl::memory weights_;  // for backward_input
+  Call load_weights_;
   GradientSum weight_sum_, bias_sum_;
-  std::vector<Call> forward_, backward_parameters_, backward_input_;
+  std::vector<Call> backward_parameters_, backward_input_;
 };
 
 }  // namespace evenstep::kernels::onednn

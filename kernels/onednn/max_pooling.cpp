@@ -159,7 +159,7 @@ MaxPooling::MaxPooling(Context& context, GradientRegions& regions, const Tensor&
   output_.shape = {input.shape.channels, input.shape.height / 2, input.shape.width / 2};
   output_.values_region = context.plan.new_region();
   output_.gradients_region = regions.next();
-  const MemoryPlan::Region winners = context.plan.new_region();
+  const MemoryPlan::Region winners_region = context.plan.new_region();
   for (const dnnl::memory& in : input.values) {
     auto dims = in.get_desc().get_dims();
     dims[2] /= 2;
@@ -168,24 +168,24 @@ MaxPooling::MaxPooling(Context& context, GradientRegions& regions, const Tensor&
     output_.add_values(context.plan, desc);
     output_.add_gradients(context.plan, desc);
     planes_.push_back(planes_of(in.get_desc()));
-    winner_ = context.plan.view(winners, desc);  // in the end, of the largest size
+    winners_ = context.plan.view(winners_region, desc);  // in the end, of the largest size
   }
 }
 
 void MaxPooling::forward(std::size_t size) {
   if (f32_) {
-    pool_all<float>(planes_[size], input_.values[size], output_.values[size], winner_);
+    pool_all<float>(planes_[size], input_.values[size], output_.values[size], winners_);
   } else {
-    pool_all<Bf16>(planes_[size], input_.values[size], output_.values[size], winner_);
+    pool_all<Bf16>(planes_[size], input_.values[size], output_.values[size], winners_);
   }
 }
 
 void MaxPooling::backward_input(std::size_t size) {
   if (f32_) {
-    spread_all<float>(planes_[size], output_.gradients[size], winner_, input_.gradients[size],
+    spread_all<float>(planes_[size], output_.gradients[size], winners_, input_.gradients[size],
                       input_.counts[size]);
   } else {
-    spread_all<Bf16>(planes_[size], output_.gradients[size], winner_, input_.gradients[size],
+    spread_all<Bf16>(planes_[size], output_.gradients[size], winners_, input_.gradients[size],
                      input_.counts[size]);
   }
 }

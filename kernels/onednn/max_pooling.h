@@ -20,10 +20,14 @@ class MaxPooling : public Layer {
   void forward(std::size_t size) override;
   void backward_input(std::size_t size) override;
 
+  /// Which of the four won, 0 to 3, in whole numbers as wide as the values; lies as the output
+  /// does, for the chunk that forward ran last.
+  const dnnl::memory& winners() const { return winners_; }
+
  private:
   Tensor input_;
   std::vector<Planes> planes_;  // of the input, by menu size
-  dnnl::memory winner_;         // which of the four, 0 to 3; lies as the output does
+  dnnl::memory winners_;
   bool f32_;
 };
 

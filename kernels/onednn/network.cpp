@@ -13,6 +13,7 @@
 #include "kernels/onednn/linear.h"
 #include "kernels/onednn/loops.h"
 #include "kernels/onednn/max_pooling.h"
+#include "kernels/onednn/pooled_convolution.h"
 #include "kernels/onednn/relu.h"
 #include "kernels/onednn/softmax_cross_entropy.h"
 
@@ -46,7 +47,7 @@ class OneDnnNetwork : public Network {
  private:
   Tensor make_input();
   std::unique_ptr<Layer> make_layer(const LayerSpec& spec, const Tensor& input, bool last);
-  void add_layer(const LayerSpec& spec, bool last);
+  std::size_t add_layer(std::span<const LayerSpec> layers);
   void place_parameters();
   void touch_everything();
   std::size_t index_of(int chunk_size) const;
@@ -82,7 +83,7 @@ OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOpt
     staged_images_.resize(labels_.size() * static_cast<std::size_t>(options.input.elements()));
   }
   check_layers(layers);
-  for (const LayerSpec& spec : layers) add_layer(spec, &spec == &layers.back());
+  while (!layers.empty()) layers = layers.subspan(add_layer(layers));
   loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, layers_.back().layer->output());
   place_parameters();
   context_.plan.commit();
@@ -102,6 +103,7 @@ Tensor OneDnnNetwork::make_input() {
   return input;
 }
 
+/// One layer for the first spec of the list; `last`: the list's only one.
 std::unique_ptr<Layer> OneDnnNetwork::make_layer(const LayerSpec& spec, const Tensor& input,
                                                  bool last) {
   const int outputs = spec.outputs == 0 ? options_.classes : spec.outputs;
@@ -118,16 +120,25 @@ std::unique_ptr<Layer> OneDnnNetwork::make_layer(const LayerSpec& spec, const Te
   return std::make_unique<Relu>(input);
 }
 
-void OneDnnNetwork::add_layer(const LayerSpec& spec, bool last) {
+/// Adds a layer for the first spec of `layers`, or for the first two; returns how many.
+std::size_t OneDnnNetwork::add_layer(std::span<const LayerSpec> layers) {
+  const LayerSpec& spec = layers[0];
   const Tensor input = layers_.empty() ? input_ : layers_.back().layer->output();
-  std::int64_t count = 0;
-  for (const ParameterRange& range :
-       parameter_ranges(std::span(&spec, 1), input.shape, options_.classes)) {
-    count += range.count;
-  }
   PlacedLayer& placed = layers_.emplace_back();
-  placed.layer = make_layer(spec, input, last);
-  placed.count = count;
+  for (const ParameterRange& range :
+       parameter_ranges(layers.first(1), input.shape, options_.classes)) {
+    placed.count += range.count;
+  }
+  const int outputs = spec.outputs == 0 ? options_.classes : spec.outputs;
+  const bool pooled = spec.kind == LayerKind::convolution && layers.size() > 1 &&
+                      layers[1].kind == LayerKind::max_pooling &&
+                      PooledConvolution::suits(context_, input, outputs);
+  if (pooled) {
+    placed.layer = std::make_unique<PooledConvolution>(context_, gradient_regions_, input, outputs);
+    return 2;
+  }
+  placed.layer = make_layer(spec, input, layers.size() == 1);
+  return 1;
 }
 
 /// Parameters lie in the order in which backward fills their gradients.
@@ -220,7 +231,14 @@ void OneDnnNetwork::check_count(std::size_t given) const {
 
 std::unique_ptr<Network> make_network(std::span<const LayerSpec> layers,
                                       const NetworkOptions& options) {
-  return std::make_unique<onednn::OneDnnNetwork>(layers, options);
+  try {
+    return std::make_unique<onednn::OneDnnNetwork>(layers, options);
+  } catch (const dnnl::error& error) {
+    const bool bf16 = options.dtype == Dtype::bf16;
+    throw std::runtime_error(fmt::format("oneDNN cannot build this network on this processor: {}{}",
+                                         error.what(),
+                                         bf16 ? "; bf16 needs AVX-512 or newer, take f32" : ""));
+  }
 }
 
 }  // namespace evenstep::kernels

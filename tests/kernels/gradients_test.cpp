@@ -46,6 +46,18 @@ std::vector<Case> cases() {
        {{convolution, "c", 24}, {max_pooling, "p"}, {relu, "r"}, {linear, "fc"}},
        {2, 7, 5},
        4},
+      {"pooled convolution of two groups of channels",
+       {{convolution, "c", 64},
+        {convolution, "d", 32},
+        {max_pooling, "p"},
+        {relu, "r"},
+        {linear, "fc"}},
+       {1, 7, 6},
+       4},
+      {"pooled convolution without a ReLU",
+       {{convolution, "c", 32}, {convolution, "d", 16}, {max_pooling, "p"}, {linear, "fc"}},
+       {1, 4, 4},
+       3},
       {"pooling first", {{max_pooling, "p"}, {relu, "r"}, {linear, "fc"}}, {3, 6, 4}, 3},
       {"softmax", layers_of("softmax"), {1, 6, 6}, 10},
       {"mlp", layers_of("mlp"), {1, 4, 4}, 10},
@@ -151,7 +163,7 @@ TEST_CASE("a share's gradients do not depend on how it is cut") {
   const std::vector<std::vector<int>> cuts = {
       {32}, {16, 16}, {8, 8, 8, 8}, {1, 1, 2, 4, 8, 16}, {16, 8, 4, 2, 1, 1}, {4, 16, 4, 8}};
   for (const char* model : {"softmax", "mlp", "cnn"}) {
-    for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    for (Dtype dtype : dtypes()) {
       CAPTURE(model);
       CAPTURE(static_cast<int>(dtype));
       NetworkOptions options;

@@ -1,6 +1,8 @@
 // Runs whole shares through a network the way a training step does.
 #pragma once
 
+#include <dnnl.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,6 +38,15 @@ inline LossSums run_chunks(Network& network, std::span<const int> chunks, int cl
     done += chunks[i];
   }
   return sums;
+}
+
+/// Whether oneDNN may use all instructions of this set (ONEDNN_MAX_CPU_ISA counts).
+inline bool has(dnnl_cpu_isa_t isa) { return (dnnl_get_effective_cpu_isa() & isa) == isa; }
+
+/// The types that networks can be built for on this processor.
+inline std::vector<Dtype> dtypes() {
+  if (has(dnnl_cpu_isa_avx512_core)) return {Dtype::f32, Dtype::bf16};
+  return {Dtype::f32};
 }
 
 /// A share cut as the menu has it.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "kernels/models.h"
@@ -109,6 +110,18 @@ TEST_CASE("what cannot be built is refused with the value and the way out") {
   CHECK_THROWS_AS(network->forward(1), std::out_of_range);
 }
 
+TEST_CASE("bf16 on a processor that cannot do it is refused with the way out") {
+  if (dtypes().size() == 2) return;
+  NetworkOptions options;
+  options.dtype = Dtype::bf16;
+  try {
+    make_network(options);
+    FAIL("built, but dtypes() does not name it");
+  } catch (const std::runtime_error& error) {
+    CHECK(std::string(error.what()).ends_with("bf16 needs AVX-512 or newer, take f32"));
+  }
+}
+
 /// A softmax model whose logits are the image's first pixel times 1000, and 0.
 LossSums huge_logits(float pixel, std::int32_t label) {
   NetworkOptions options;
@@ -139,7 +152,7 @@ TEST_CASE("huge logits neither overflow nor vanish; NaN stays NaN and is never r
 }
 
 TEST_CASE("NaN in any parameter reaches the loss: ReLU and pooling do not swallow it") {
-  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+  for (Dtype dtype : dtypes()) {
     NetworkOptions options;
     options.dtype = dtype;
     options.largest_chunk = 2;

@@ -104,7 +104,9 @@ TEST_CASE("losses and gradients are PyTorch's") {
   std::ifstream file(path);
   const Json cases = Json::parse(file)["cases"];
   CHECK(cases.size() == 24);
+  const bool bf16 = dtypes().size() == 2;
   for (const Json& record : cases) {
+    if (record["dtype"] == "bf16" && !bf16) continue;
     const auto f32_record = std::find_if(cases.begin(), cases.end(), [&](const Json& other) {
       return other["model"] == record["model"] && other["batch"] == record["batch"] &&
              other["dtype"] == "f32";

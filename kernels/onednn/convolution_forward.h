@@ -1,0 +1,35 @@
+// Forward of a 3x3 convolution, stride 1, padding 1, with bias: shared by the layers that differ
+// in how they go backward. Weights are kept in the layout that oneDNN chooses for the largest
+// chunk.
+#pragma once
+
+#include "kernels/onednn/context.h"
+
+namespace evenstep::kernels::onednn {
+
+class ConvolutionForward {
+ public:
+  using Desc = dnnl::convolution_forward::primitive_desc;
+
+  /// Fills `output`'s shape and values; its values_region must be set.
+  ConvolutionForward(Context& context, const Tensor& input, int outputs, Tensor& output);
+
+  /// Plain weight, then bias.
+  void load(std::span<const float> parameters);
+  void run(std::size_t size) { calls_[size].run(stream_); }
+
+  const Desc& desc(std::size_t size) const { return descs_[size]; }
+  /// The caller's weights, set by load(): oihw, fp32.
+  const dnnl::memory& plain_weights() const { return plain_weights_; }
+  std::int64_t weight_count() const { return weight_count_; }
+
+ private:
+  std::vector<Desc> descs_;  // by menu size
+  std::int64_t weight_count_;
+  dnnl::stream stream_;
+  dnnl::memory plain_weights_, weights_, bias_;
+  Call load_weights_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace evenstep::kernels::onednn
