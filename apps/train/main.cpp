@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <optional>
+#include <string>
 
 #include "train/trainer.h"
 
@@ -17,11 +17,14 @@ void print_error(const std::exception& error) { fmt::print(stderr, "error: {}\n"
 // all of them.
 struct CommandLine {
   Options options;
+  std::string text_asked;  // of --help or --version
   std::exception_ptr wrong;
 
   CommandLine(int argc, char** argv) {
     try {
       options = parse_options(argc, argv);
+    } catch (const TextAsked& asked) {
+      text_asked = asked.text;
     } catch (const UsageError&) {
       wrong = std::current_exception();
     }
@@ -30,11 +33,26 @@ struct CommandLine {
   }
 };
 
+// True if all ranks asked for a text, and rank 0 printed it.
+bool answer(Communicator& communicator, const std::string& text) {
+  int asked = 0;
+  for (const std::string& theirs : communicator.gather(text)) asked += theirs.empty() ? 0 : 1;
+  if (asked != 0 && asked != communicator.size())
+    throw AgreedError(
+        fmt::format(
+            "{} of {} ranks have --help or --version; start all ranks with the same options", asked,
+            communicator.size()),
+        2);
+  if (communicator.rank() == 0) fmt::print("{}", text);
+  return asked != 0;
+}
+
 int train(Communicator& communicator, const CommandLine& command_line) {
   try {
     agree_on_errors(communicator, [&] {
       if (command_line.wrong) std::rethrow_exception(command_line.wrong);
     });
+    if (answer(communicator, command_line.text_asked)) return 0;
     Trainer(communicator, command_line.options).run();
     return 0;
   } catch (const AgreedError& error) {
@@ -50,17 +68,16 @@ int train(Communicator& communicator, const CommandLine& command_line) {
 }
 
 int run(int argc, char** argv) {
+  const CommandLine command_line(argc, argv);
   try {
-    const CommandLine command_line(argc, argv);
     const auto communicator = make_mpi_communicator(
         MPI_COMM_WORLD, {command_line.options.wait, command_line.options.threads});
     return train(*communicator, command_line);
-  } catch (const TextAsked& asked) {
-    if (launcher_rank() == 0) fmt::print("{}", asked.text);
-    return 0;
   } catch (const Error& error) {  // of all ranks alike, before they could talk
-    if (launcher_rank() == 0) print_error(error);
-    return error.exit_code();
+    const bool asked = !command_line.text_asked.empty();
+    if (launcher_rank() == 0 && asked) fmt::print("{}", command_line.text_asked);
+    if (launcher_rank() == 0 && !asked) print_error(error);
+    return asked ? 0 : error.exit_code();
   }
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t largest_batch = std::int64_t{1} << 31;
 constexpr std::int64_t largest_steps = std::int64_t{1} << 40;
+constexpr double least_speed = 0.001;  // of --emulate
 
 // Promised by the design and not there yet: refused by name rather than as unknown.
 constexpr const char* flags_to_come[] = {"--predictor",        "--profile",     "--checkpoint",
@@ -64,18 +65,18 @@ auto whole(std::int64_t least, std::int64_t most) {
   };
 }
 
-auto real(double least, bool least_itself, double most) {
+auto real(double least, double most) {
   return [=](const std::string& text) -> std::string {
     double value = 0;
     const bool number = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
-    if (number && (least_itself ? value >= least : value > least) && value <= most) return {};
-    return fmt::format("'{}' is not a number {} {}{}", text, least_itself ? "of at least" : "above",
-                       least, most < HUGE_VAL ? fmt::format(" and at most {}", most) : "");
+    if (number && value >= least && value <= most) return {};
+    return fmt::format("'{}' is not a number of at least {}{}", text, least,
+                       most < HUGE_VAL ? fmt::format(" and at most {}", most) : "");
   };
 }
 
 double emulated_speed(const std::string& text) {
-  const std::string wrong = real(0, false, 1)(text);
+  const std::string wrong = real(least_speed, 1)(text);
   if (!wrong.empty()) throw UsageError("--emulate: " + wrong + "; give one speed a rank");
   return std::stod(text);
 }
@@ -85,7 +86,7 @@ std::vector<double> parse_emulate(const std::string& text) {
   std::istringstream fields(text);
   for (std::string field; std::getline(fields, field, ',');)
     speeds.push_back(emulated_speed(field));
-  if (text.ends_with(',')) emulated_speed("");
+  if (text.empty() || text.ends_with(',')) emulated_speed("");
   return speeds;
 }
 
@@ -100,6 +101,7 @@ Injection parse_injection(const std::string& spec) {
   std::vector<std::string> fields;
   std::istringstream stream(spec);
   for (std::string field; std::getline(stream, field, ':');) fields.push_back(field);
+  if (spec.ends_with(':')) fields.emplace_back();
   if (fields.size() < 3 || fields.size() > 4)
     throw UsageError(
         fmt::format("--inject {}: {} fields; give rank:phase:ms[:from-to]", spec, fields.size()));
@@ -118,6 +120,10 @@ Injection parse_injection(const std::string& spec) {
     if (dash != std::string::npos)
       injection.last_step = number_in(spec, fields[3].substr(dash + 1), largest_steps);
   }
+  if (injection.last_step < injection.first_step)
+    throw UsageError(
+        fmt::format("--inject {}: its last step is {}, its first {}; put the lower one first", spec,
+                    injection.last_step, injection.first_step));
   return injection;
 }
 
@@ -159,7 +165,7 @@ void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
   app.add_option("--overlap", o.overlap, "of communication with backward; auto is off for now")
       ->check(one_of(std::span(overlaps), overlaps_to_come));
   app.add_option("--emulate", texts.emulate,
-                 "slow ranks down: a speed in (0, 1] for each rank, such as 0.4,0.2,1");
+                 "slow ranks down: a speed from 0.001 to 1 for each rank, such as 0.4,0.2,1");
   app.add_option("--inject", texts.inject, "a delay: rank:phase:ms[:from-to]");
 }
 
@@ -167,22 +173,33 @@ void add_optimizer_options(CLI::App& app, Options& o) {
   app.add_option("--optimizer", o.optimizer.name)
       ->check(one_of(std::span(optimizers), optimizers_to_come));
   app.add_option("--lr", o.schedule.learning_rate, "learning rate at its highest")
-      ->check(real(0, true, HUGE_VAL));
-  app.add_option("--momentum", o.optimizer.momentum, "of sgd")->check(real(0, true, 1));
+      ->check(real(0, HUGE_VAL));
+  app.add_option("--momentum", o.optimizer.momentum, "of sgd")->check(real(0, 1));
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's form of sgd's momentum");
-  app.add_option("--weight-decay", o.optimizer.weight_decay)->check(real(0, true, HUGE_VAL));
+  app.add_option("--weight-decay", o.optimizer.weight_decay)->check(real(0, HUGE_VAL));
   app.add_option("--schedule", o.schedule.name, "of the learning rate")
       ->check(one_of(std::span(schedules), none_to_come));
   app.add_option("--warmup", o.schedule.warmup_steps, "steps of linear warm-up")
       ->check(whole(0, largest_steps));
   app.add_option("--clip", o.clip, "largest norm of the averaged gradient; 0: any")
-      ->check(real(0, true, HUGE_VAL));
+      ->check(real(0, HUGE_VAL));
 }
 
 void add_outputs(CLI::App& app, Options& o) {
   app.add_option("--summary", o.summary, "JSON of the whole run, written at its end");
   app.add_option("--log", o.log, "JSON lines, one a step");
   app.add_option("--timeline", o.timeline, "trace for chrome://tracing or Perfetto");
+}
+
+// Devices, such as /dev/stdout, may take more than one.
+void refuse_one_file_for_two(const Options& o) {
+  const std::pair<const char*, const std::string&> outputs[] = {
+      {"--summary", o.summary}, {"--log", o.log}, {"--timeline", o.timeline}};
+  for (const auto& [flag, path] : outputs)
+    for (const auto& [other_flag, other_path] : outputs)
+      if (flag != other_flag && !path.empty() && path == other_path && !path.starts_with("/dev/"))
+        throw UsageError(
+            fmt::format("{} and {} are both {}; name a file for each", flag, other_flag, path));
 }
 
 void refuse_flags_to_come(int argc, char** argv) {
@@ -221,6 +238,7 @@ Options parse_options(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(refusal(error));
   }
+  refuse_one_file_for_two(options);
   options.evaluate = texts.eval == "on";
   options.dtype = texts.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
   if (app.count("--emulate") > 0) options.emulate = parse_emulate(texts.emulate);

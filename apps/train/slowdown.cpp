@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "evenstep/clock.h"
+#include "train/cpu_time.h"
 
 namespace evenstep::train {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 // A sleep that was too long shortens the next ones by no more than the timer's slack: a rank that
 // lost its core for longer has really lost that time.
 constexpr std::int64_t most_credit_ns = 1'000'000;
-
-std::int64_t process_cpu_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 void sleep_ns(std::int64_t duration) {
   const timespec time{duration / 1'000'000'000, duration % 1'000'000'000};

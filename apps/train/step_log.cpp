@@ -15,6 +15,7 @@ constexpr std::size_t spans = phases + 1;
 constexpr const char* span_names[spans] = {"update", "load", "forward", "backward", "wait"};
 constexpr Phase span_phases[] = {Phase::update, Phase::load, Phase::forward, Phase::backward};
 constexpr std::int64_t flush_interval_steps = 50;
+constexpr std::int64_t most_steps_reserved = 1 << 20;  // 40 MB
 
 // One step of all ranks starts where the last one ended: when rank 0 left the collective.
 void write_events(OutputFile& file, std::span<const std::int64_t> spans_ns, int rank,
@@ -87,7 +88,8 @@ void StepLog::finish(std::span<const std::int64_t> wait_ns) {
 }
 
 Timeline::Timeline(bool wanted, std::int64_t expected_steps) : wanted_(wanted) {
-  if (wanted) spans_ns_.reserve(static_cast<std::size_t>(expected_steps) * spans);
+  const auto steps = static_cast<std::size_t>(std::min(expected_steps, most_steps_reserved));
+  if (wanted) spans_ns_.reserve(steps * spans);
 }
 
 void Timeline::add(const Session& session) {

@@ -23,6 +23,13 @@ void refuse_more_than(std::int64_t batch, const kernels::Dataset& data) {
                                  data.samples()));
 }
 
+void refuse_other_shape(const kernels::Dataset& test, const kernels::Dataset& train) {
+  if (test.shape.height != train.shape.height || test.shape.width != train.shape.width)
+    throw Error(fmt::format(
+        "the test images have {}x{} pixels, the training images {}x{}; they must belong together",
+        test.shape.height, test.shape.width, train.shape.height, train.shape.width));
+}
+
 }  // namespace
 
 Trainer::Trainer(Communicator& communicator, Options options)
@@ -30,6 +37,7 @@ Trainer::Trainer(Communicator& communicator, Options options)
   options_.threads = threads_of(communicator);
   omp_set_num_threads(options_.threads);
   agree_on_errors(communicator_, [this] { set_up_locally(); });
+  refuse_different_options();
   set_up_session();
   agree_on_errors(communicator_, [this] { open_outputs(); });
 }
@@ -38,7 +46,10 @@ void Trainer::set_up_locally() {
   check_against_world(options_, communicator_.size());
   slowdown_ = std::make_unique<Slowdown>(options_, communicator_.rank());
   train_data_ = kernels::read_idx_train(options_.data);
-  if (options_.evaluate) test_data_ = kernels::read_idx_test(options_.data);
+  if (options_.evaluate) {
+    test_data_ = kernels::read_idx_test(options_.data);
+    refuse_other_shape(test_data_, train_data_);
+  }
   refuse_more_than(options_.global_batch, train_data_);
   normaliser_ = std::make_unique<kernels::Normaliser>(kernels::pixel_statistics(train_data_));
   network_ = kernels::make_network({.model = options_.model,
@@ -66,13 +77,20 @@ void Trainer::open_outputs() {
   log_ = std::make_unique<StepLog>(OutputFile(path(options_.log), OutputFile::Kind::log));
 }
 
+// Before ranks exchange what depends on their options in form. A session of nothing compares.
+void Trainer::refuse_different_options() {
+  SessionOptions options;
+  options.global_batch = 1;
+  options.must_agree = options_.given;
+  const Session compare(communicator_, options);
+}
+
 void Trainer::set_up_session() {
   SessionOptions options;
   options.global_batch = options_.global_batch;
   options.gradients = network_->parameter_count();
   options.balance = options_.balance;
   options.metrics = 1;  // correct answers
-  options.must_agree = options_.given;
   options.must_agree.emplace_back("training data of the checksum", checksum(train_data_));
   if (options_.balance != "off")
     options.size_cost = measure_size_cost(communicator_, *network_, options_.global_batch);
@@ -122,9 +140,9 @@ void Trainer::train_step(std::int64_t step) {
   const Sums sums = run_share(share, epoch, position + share.offset);
   const StepResult result =
       session_->end_step({static_cast<double>(share.count), sums.loss, {&sums.correct, 1}});
-  refuse_not_finite(result, step);
   statistics_->add(*session_, share.batch);
   log_->add(*session_, result, step);
+  refuse_not_finite(result, step);
   timeline_->add(*session_);
   update(result, step);
   progress_->show(*session_, result, *statistics_);
@@ -140,6 +158,7 @@ Trainer::Sums Trainer::run_share(const Share& share, std::int64_t epoch,
   Sums sums;
   std::int64_t done = 0;
   slowdown_->inject(Phase::load, share.step);
+  session_->lap(Phase::load);  // of a rank without samples, too
   network_->menu().for_each_chunk(share.count, [&](int chunk) {
     for (int i = 0; i < chunk; ++i)
       stage(train_data_, i, sampler_->at(epoch, epoch_position + done + i));

@@ -32,6 +32,7 @@ class Trainer {
 
   void set_up_locally();
   void open_outputs();
+  void refuse_different_options();
   void set_up_session();
   SessionOptions session_options() const;
   Forecast benchmark();

@@ -1,0 +1,17 @@
+// CPU time: what a computation takes where others are kept from the core. It holds no MPI time only
+// where the code between two readings makes no MPI call.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace evenstep::train {
+
+/// CPU time of this process with all its threads.
+inline std::int64_t process_cpu_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+}  // namespace evenstep::train

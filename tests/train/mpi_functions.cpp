@@ -1,0 +1,2 @@
+// Preprocessed, this is the list of MPI's functions that make_pmpi_counter.py reads.
+#include <mpi.h>
