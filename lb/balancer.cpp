@@ -5,6 +5,9 @@
 namespace evenstep::lb {
 namespace {
 
+constexpr std::int64_t echo_steps = 4;
+constexpr double echo_change = 0.02;  // of a share; less changes no cost
+
 std::vector<Samples> even_partition(std::size_t ranks, Samples batch, Samples granule) {
   const std::vector<Samples> one_each(ranks, 1);
   std::vector<Samples> shares(ranks);
@@ -16,7 +19,8 @@ std::vector<Samples> even_partition(std::size_t ranks, Samples batch, Samples gr
 
 std::vector<Samples> first_partition(const BalancerOptions& options, Sizer& sizer,
                                      const View& view) {
-  // Also where the sizer starts evenly: the ranks must be able to take the batch at all.
+  // Also where the sizer starts evenly: the ranks must be able to take the
+  // batch at all.
   std::vector<Samples> shares(view.records.size());
   if (sizer.propose_first(view, shares)) return shares;
   shares = even_partition(view.records.size(), options.batch, options.granule);
@@ -37,14 +41,17 @@ std::vector<Samples> first_partition(const BalancerOptions& options, Sizer& size
 
 Balancer::Balancer(const BalancerOptions& options, std::span<const Record> start)
     : options_(options),
-      sizer_(make_sizer(options.sizer, static_cast<int>(start.size()))),
+      sizer_(make_sizer(options.sizer, static_cast<int>(start.size()), options.predictor)),
       models_(start.size()),
       partition_(first_partition(options_, *sizer_, view(start))),
+      runs_(start.size()),
+      smallest_(partition_),
+      largest_(partition_),
       proposal_(start.size()),
       policy_(partition_, options.lag) {}
 
 View Balancer::view(std::span<const Record> records) const {
-  return {records, models_, options_.batch, options_.granule, &options_.table};
+  return {records, models_, pool_, options_.batch, options_.granule, &options_.table};
 }
 
 void Balancer::cut(Samples batch, std::span<Samples> shares) const {
@@ -52,6 +59,7 @@ void Balancer::cut(Samples batch, std::span<Samples> shares) const {
 }
 
 Decision Balancer::observe(std::span<const Record> records) {
+  ++steps_since_resize_;
   bool cold = false;
   Samples batch = 0;
   Nanoseconds longest = 0;
@@ -61,8 +69,9 @@ Decision Balancer::observe(std::span<const Record> records) {
     batch += record.samples;
     longest = std::max(longest, record.own_ns);
     if (record.has(flag_cold) || record.samples == 0 || record.own_ns == 0) continue;
-    observe_speed(models_[r], record);
+    observe_speed(r, record);
   }
+  for (std::size_t r = 0; r < records.size(); ++r) models_[r].see(records[r].cpu_available);
   if (!cold && batch == options_.batch) policy_.measure(longest);
 
   const bool proposed = sizer_->propose(view(records), proposal_);
@@ -72,21 +81,32 @@ Decision Balancer::observe(std::span<const Record> records) {
   return Decision::adopt;
 }
 
-void Balancer::observe_speed(CostModel& model, const Record& record) {
-  const auto before = static_cast<double>(model.cost().per_sample_ps);
-  const auto news = model.observe(record.own_ns, options_.table.units(record.samples));
-  if (news != CostModel::News::changed) return;
-  const auto after = static_cast<double>(model.cost().per_sample_ps);
-  policy_.speeds_changed(model.observations(),
-                         std::max(after, before) / std::min(after, before) - 1);
+void Balancer::observe_speed(std::size_t rank, const Record& record) {
+  using News = CostModel::News;
+  const News news = models_[rank].observe(record, options_.table.units(record.samples), pool_);
+  const bool slower = news == News::seems_slower || news == News::is_slower;
+  const bool for_good = news == News::is_slower || news == News::is_faster;
+  Run& run = runs_[rank];
+  if (news != News::none && !run.surprises) run.is_echo = is_echo(rank, slower);
+  run.surprises = news != News::none && !for_good;
+  if (news != News::none && !run.is_echo) policy_.speeds_change(for_good);
+}
+
+// A rank that is slower at a larger share, or faster at a smaller one, just after a re-size, shows
+// what that share costs it, not a change of its speed.
+bool Balancer::is_echo(std::size_t rank, bool slower) const {
+  if (steps_since_resize_ > echo_steps + options_.lag) return false;
+  const auto now = static_cast<double>(partition_[rank]);
+  return slower ? now > static_cast<double>(smallest_[rank]) * (1 + echo_change)
+                : now < static_cast<double>(largest_[rank]) * (1 - echo_change);
 }
 
 Decision Balancer::decide_by_policy(bool proposed) {
   Policy::Proposal proposal{};
   if (proposed) {
     double error = 0;
-    for (const CostModel& model : models_) error = std::max(error, model.relative_error());
-    proposal = {foreseen_finish(partition_), foreseen_finish(proposal_), error};
+    for (const RankModel& model : models_) error = std::max(error, model.relative_error(pool_));
+    proposal = {foreseen_finish(partition_), foreseen_finish(proposal_), error, pool_.trust_seen()};
   }
   const Decision decision = policy_.decide(proposed ? &proposal : nullptr);
   if (decision == Decision::adopt) move_to(proposal_);
@@ -95,6 +115,12 @@ Decision Balancer::decide_by_policy(bool proposed) {
 }
 
 void Balancer::move_to(std::span<const Samples> partition) {
+  const bool first = steps_since_resize_ > echo_steps;
+  steps_since_resize_ = 0;
+  for (std::size_t r = 0; r < partition.size(); ++r) {
+    smallest_[r] = first ? partition_[r] : std::min(smallest_[r], partition_[r]);
+    largest_[r] = first ? partition_[r] : std::max(largest_[r], partition_[r]);
+  }
   std::ranges::copy(partition, partition_.begin());
   policy_.adopted(partition_);
   ++resizes_;

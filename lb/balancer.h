@@ -1,6 +1,6 @@
-// The replicated state machine that ties the parts together. Every rank holds one, feeds it the
-// same records and gets the same partition: a pure function of what it was given, with no clock, no
-// communication and no rank of its own.
+// The replicated state machine that ties the parts together. Every rank holds
+// one, feeds it the same records and gets the same partition: a pure function
+// of what it was given, with no clock, no communication and no rank of its own.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,11 @@ namespace evenstep::lb {
 
 struct BalancerOptions {
   std::string sizer = "even";
-  Samples batch = 0;    ///< the global batch, above 0
-  Samples granule = 1;  ///< above 0
-  int lag = 0;          ///< 0: records of step k steer step k + 1; 1: step k + 2
-  SizeTable table;      ///< the same on all ranks
+  std::string predictor = "narx";  ///< of `lbbsp-cpu`
+  Samples batch = 0;               ///< the global batch, above 0
+  Samples granule = 1;             ///< above 0
+  int lag = 0;                     ///< 0: records of step k steer step k + 1; 1: step k + 2
+  SizeTable table;                 ///< the same on all ranks
 };
 
 class Balancer {
@@ -37,7 +38,8 @@ class Balancer {
   int resizes() const { return resizes_; }
 
  private:
-  void observe_speed(CostModel& model, const Record& record);
+  void observe_speed(std::size_t rank, const Record& record);
+  bool is_echo(std::size_t rank, bool slower) const;
   Decision decide_by_policy(bool proposed);
   void move_to(std::span<const Samples> partition);
   Nanoseconds foreseen_finish(std::span<const Samples> partition) const;
@@ -45,10 +47,20 @@ class Balancer {
 
   BalancerOptions options_;
   std::unique_ptr<Sizer> sizer_;
-  std::vector<CostModel> models_;
+  std::vector<RankModel> models_;
+  Pool pool_;
   std::vector<Samples> partition_;
+  // A rank's surprises in a row.
+  struct Run {
+    bool surprises = false;
+    bool is_echo = false;  // they began as the echo of a re-size
+  };
+  std::vector<Run> runs_;
+  std::vector<Samples> smallest_;  // shares before the re-sizes that are not long ago
+  std::vector<Samples> largest_;
   std::vector<Samples> proposal_;
   Policy policy_;
+  std::int64_t steps_since_resize_ = 0;
   int resizes_ = 0;
 };
 

@@ -164,6 +164,7 @@ Nanoseconds solve_partition(const SolverInput& input, std::span<Samples> shares)
 void apportion(std::span<const Samples> weights, Samples batch, std::span<Samples> shares) {
   Wide total = 0;
   for (Samples weight : weights) total += weight;
+  if (total <= 0) throw std::invalid_argument("apportion: the weights add up to nothing");
   Wide before = 0;
   for (std::size_t r = 0; r < weights.size(); ++r) {
     const Wide after = before + weights[r];

@@ -38,7 +38,8 @@ struct SolverInput {
 Nanoseconds solve_partition(const SolverInput& input, std::span<Samples> shares);
 
 /// Shares in proportion to `weights` (not negative, their sum above 0) that add up to exactly
-/// `batch`: differences of rounded-down prefix sums, so each is within 1 of its exact part.
+/// `batch`: differences of rounded-down prefix sums, so each is within 1 of its exact part. Throws
+/// std::invalid_argument if the sum is 0.
 void apportion(std::span<const Samples> weights, Samples batch, std::span<Samples> shares);
 
 /// 24 bits that differ, but for chance, where the partitions differ.

@@ -61,7 +61,16 @@ struct Reader {
   }
 };
 
+constexpr double largest_digit = static_cast<double>(digit_base - 1);
+
 }  // namespace
+
+std::uint32_t encode_cores(double cores) { return encode_mebibytes(cores * 65536); }
+
+std::uint32_t encode_mebibytes(double mebibytes) {
+  // Also where it is not a number.
+  return mebibytes > 0 ? static_cast<std::uint32_t>(std::min(mebibytes, largest_digit)) : 0;
+}
 
 template <typename Real>
 void encode(const Record& record, std::span<Real> digits) {

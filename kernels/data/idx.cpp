@@ -20,8 +20,8 @@ constexpr std::uint32_t labels_magic = 0x00000801;
 constexpr int classes = 10;
 
 fs::path find_file(const fs::path& directory, const std::string& name) {
-  const fs::path plain = directory / name;
-  const fs::path gzipped = directory / (name + ".gz");
+  fs::path plain = directory / name;
+  fs::path gzipped = directory / (name + ".gz");
   std::error_code ignored;  // then it is not there for us
   if (fs::exists(plain, ignored)) return plain;
   if (fs::exists(gzipped, ignored)) return gzipped;

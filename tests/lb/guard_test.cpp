@@ -34,9 +34,10 @@ TEST_CASE("proposals that turn out worse are undone, and come ever more rarely")
   for (const int lag : {0, 1})
     for (int seed = 1; seed <= 10; ++seed) {
       INFO("lag ", lag, " seed ", seed);
-      check_never_worse(threshold_cost(1.3, 33, 1.6), 1.02, seed, lag);
-      check_never_worse(threshold_cost(1.3, 32, 1.2), 1.02, seed, lag);
-      check_never_worse(threshold_cost(1.1, 32, 1.15), 1.02, seed, lag);
+      const double most = lag == 0 ? 1.02 : 1.05;  // a lost trial lasts a step longer
+      check_never_worse(threshold_cost(1.3, 33, 1.6), most, seed, lag);
+      check_never_worse(threshold_cost(1.3, 32, 1.2), most, seed, lag);
+      check_never_worse(threshold_cost(1.1, 32, 1.15), most, seed, lag);
       check_never_worse(threshold_cost(1.5, 32, 3), 1.05, seed, lag);
     }
 }

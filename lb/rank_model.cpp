@@ -1,0 +1,61 @@
+#include "lb/rank_model.h"
+
+#include <algorithm>
+
+namespace evenstep::lb {
+namespace {
+
+constexpr double pool_memory = 0.999;  // a rank's reading; all ranks' count
+constexpr double least_readings = 30;
+constexpr double better = 0.9;
+constexpr double full = 65536;
+
+std::int64_t scaled(std::int64_t value, double factor) {
+  return static_cast<std::int64_t>(
+      std::min(static_cast<double>(value) * factor, static_cast<double>(largest_field)));
+}
+
+double squared(double off) { return std::min(off * off, 1.0); }
+
+}  // namespace
+
+void Pool::compare(double plain_off, double seen_off) {
+  plain_error_ = pool_memory * plain_error_ + squared(plain_off);
+  seen_error_ = pool_memory * seen_error_ + squared(seen_off);
+  readings_ = pool_memory * readings_ + 1;
+  if (readings_ < least_readings) return;
+  trust_seen_ = seen_error_ < (trust_seen_ ? 1.0 : better) * plain_error_;
+}
+
+CostModel::News RankModel::observe(const Record& record, std::int64_t units, Pool& pool) {
+  const bool was_trusted = use_seen(pool);
+  const double plain_off = plain_.forecast_error(record.own_ns, units);
+  const auto news = plain_.observe(record.own_ns, units, pool.plain);
+  if (cpu_ == 0) return news;
+  const auto normal = static_cast<Nanoseconds>(static_cast<double>(record.own_ns) * (cpu_ / full));
+  if (normal == 0) return news;
+  const double seen_off = seen_.forecast_error(normal, units);
+  const bool both = plain_.observations() > 2 && seen_.observations() > 1;
+  const auto seen_news = seen_.observe(normal, units, pool.seen);
+  if (both) pool.compare(plain_off, seen_off);
+  return was_trusted ? seen_news : news;
+}
+
+bool RankModel::use_seen(const Pool& pool) const {
+  return pool.trust_seen() && cpu_ > 0 && seen_.observations() > 1;
+}
+
+Cost RankModel::cost(const Pool& pool) const {
+  if (!use_seen(pool)) return plain_.cost(pool.plain);
+  Cost cost = seen_.cost(pool.seen);
+  const double slower = full / cpu_;
+  cost.fixed_ns = scaled(cost.fixed_ns, slower);
+  cost.per_sample_ps = scaled(cost.per_sample_ps, slower);
+  return cost;
+}
+
+double RankModel::relative_error(const Pool& pool) const {
+  return use_seen(pool) ? seen_.relative_error() : plain_.relative_error();
+}
+
+}  // namespace evenstep::lb
