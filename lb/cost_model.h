@@ -17,7 +17,7 @@
 //  recovered must stay fast
 //    for longer until it is believed again; till then it is sized by its slow
 //    speed.
-// The fixed part is learned just after re-sizes alone.
+// The fixed part is learned where the share changes by a fifth or more, and never else.
 #pragma once
 
 #include "lb/cost.h"

@@ -74,6 +74,7 @@ void Policy::finish_trial() {
 
 Decision Policy::give_up_trial() {
   failed_mean_ns_ = step_ns_.value;
+  proposed_ns_ = 0;  // nothing is foreseen of best_ until the next decision
   pause_ = next_pause_;
   next_pause_ = std::min(2 * next_pause_, longest_pause);
   return Decision::return_to_best;

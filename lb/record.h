@@ -18,7 +18,7 @@ inline constexpr int record_version = 1;
 
 /// Bits of Record::flags.
 enum Flag : std::uint32_t {
-  flag_not_finite = 1,      ///< this rank's loss or gradients are not finite
+  flag_not_finite = 1,      ///< this rank's loss or weight is not finite
   flag_stop_requested = 2,  ///< this rank was asked to stop
   flag_cold = 4,            ///< the step paid for a start-up; its time says nothing
   flag_leaving = 8,         ///< this rank is about to leave the job

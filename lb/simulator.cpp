@@ -243,6 +243,7 @@ std::vector<SimulationResult> simulate(Trace& trace, const SimulationOptions& op
     for (VirtualJob& job : jobs) job.run_step(course);
   }
   std::vector<SimulationResult> results;
+  results.reserve(sizers.size());
   for (const VirtualJob& job : jobs) results.push_back(job.result());
   return results;
 }

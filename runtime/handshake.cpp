@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evenstep/version.h"
+#include "lb/partition.h"
 
 namespace evenstep {
 namespace {
@@ -22,10 +23,11 @@ json must_agree(const SessionOptions& options) {
   for (const auto& [name, value] : options.must_agree) add(name, value);
   add("the global batch", options.global_batch);
   add("the balance", options.balance);
+  add("the predictor", options.predictor);
   add("the granule", options.granule);
   add("the number of gradients", options.gradients);
   add("the number of metrics", options.metrics);
-  add("the cost by size", options.size_cost);
+  add("the checksum of the cost by size", lb::partition_hash(options.size_cost));
   return list;
 }
 
@@ -69,7 +71,8 @@ Handshake shake_hands(Communicator& communicator, const SessionOptions& options)
       {"host", communicator.host()}, {"must_agree", must_agree(options)}, {"record", digits}};
   std::vector<json> ranks;
   Handshake known;
-  for (const std::string& text : communicator.gather(mine.dump())) {
+  for (const std::string& text :
+       communicator.gather(mine.dump(-1, ' ', false, json::error_handler_t::replace))) {
     ranks.push_back(json::parse(text));
     known.hosts.push_back(ranks.back()["host"]);
   }

@@ -25,7 +25,6 @@ void Optimizer::step(std::span<float> parameters, std::span<const float> gradien
     step_adamw(parameters, gradients, learning_rate);
   else
     step_sgd(parameters, gradients, static_cast<float>(learning_rate));
-  ++steps_;
 }
 
 void Optimizer::step_sgd(std::span<float> parameters, std::span<const float> gradients,

@@ -39,6 +39,7 @@ void check_options(const SessionOptions& options) {
 lb::BalancerOptions balancer_options(const SessionOptions& options) {
   lb::BalancerOptions balancer;
   balancer.sizer = options.balance;
+  balancer.predictor = options.predictor;
   balancer.batch = options.global_batch;
   balancer.granule = options.granule;
   if (!options.size_cost.empty()) balancer.table = lb::SizeTable(options.size_cost);
@@ -49,6 +50,8 @@ lb::BalancerOptions balancer_options(const SessionOptions& options) {
 lb::Balancer make_balancer(const SessionOptions& options, const Handshake& handshake) {
   try {
     return lb::Balancer(balancer_options(options), handshake.records);
+  } catch (const std::bad_alloc&) {
+    throw;  // of this rank alone
   } catch (const std::exception& error) {
     throw AgreedError(error.what(), 2);
   }
@@ -102,6 +105,8 @@ struct Session::State {
   std::int64_t step = 0;
   std::int64_t balance_ns = 0;
   bool cold = true;
+  std::uint32_t cpu_available = 0;
+  std::uint32_t memory_available = 0;
 };
 
 Share Session::State::begin(std::int64_t batch) {
@@ -136,6 +141,8 @@ lb::Record Session::State::my_record(const StepSums& mine) const {
   record.samples = shares[rank()];
   record.own_ns = stopwatch.own_ns();
   record.wait_ns = stopwatch.wait_ns();
+  record.cpu_available = cpu_available;
+  record.memory_available = memory_available;
   return record;
 }
 
@@ -217,6 +224,8 @@ StepResult Session::State::end(const StepSums& mine) {
   return result;
 }
 
+static_assert(static_cast<int>(Decision::return_to_best) ==
+              static_cast<int>(lb::Decision::return_to_best));
 const char* name(Decision decision) { return lb::name(static_cast<lb::Decision>(decision)); }
 
 const char* name(Phase phase) {
@@ -242,6 +251,10 @@ void Session::lap(Phase phase) { state_->stopwatch.lap(phase); }
 void Session::pause() { state_->stopwatch.pause(); }
 void Session::resume() { state_->stopwatch.resume(); }
 void Session::mark_cold() { state_->cold = true; }
+void Session::see(double cpu_available, double memory_mib) {
+  state_->cpu_available = lb::encode_cores(cpu_available);
+  state_->memory_available = lb::encode_mebibytes(memory_mib);
+}
 std::span<const RankReport> Session::reports() const { return state_->reports; }
 std::span<const std::int64_t> Session::partition() const { return state_->balancer.partition(); }
 std::span<const std::string> Session::hosts() const { return state_->handshake.hosts; }

@@ -11,7 +11,7 @@ namespace evenstep {
 
 class Stopwatch {
  public:
-  explicit Stopwatch(const Clock& clock) : clock_(clock) { leave_collective(); }
+  explicit Stopwatch(const Clock& clock) : clock_(clock) { last_ = exit_ = clock_.now_ns(); }
 
   /// The time since the last call went into `phase`.
   void lap(Phase phase) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "evenstep/clock.h"
@@ -11,7 +10,7 @@
 namespace evenstep::train {
 namespace {
 
-constexpr int size_repetitions = 5;
+constexpr int size_repetitions = 9;
 constexpr std::int64_t largest_table = 1 << 16;
 
 std::int64_t timed_ns(const std::function<void()>& run) {
@@ -26,33 +25,36 @@ std::int64_t cpu_ns(const std::function<void()>& run) {
   return process_cpu_ns() - start;
 }
 
-// The least of a few: what the size costs when nothing interferes. CPU time, since all ranks
-// measure at once: where they share cores, only short runs would be left in peace, and long ones
-// look dear.
-std::int64_t chunk_ns(kernels::Network& network, int size, std::span<float> gradients) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (int i = 0; i < size_repetitions; ++i)
-    least = std::min(least, cpu_ns([&] {
-                       network.forward(size);
-                       network.backward(size, {}, gradients, nullptr);
-                     }));
-  return least;
-}
-
-// In millionths of what the largest size costs on the same rank.
-std::vector<std::int64_t> relative_chunk_costs(kernels::Network& network) {
-  std::vector<float> gradients(static_cast<std::size_t>(network.parameter_count()));
-  std::vector<std::int64_t> costs;
-  for (int size : network.menu().sizes()) costs.push_back(chunk_ns(network, size, gradients));
-  const std::int64_t largest = std::max<std::int64_t>(1, costs.back());
-  for (std::int64_t& cost : costs) cost = cost * 1'000'000 / largest;
-  return costs;
-}
-
 std::int64_t median(std::vector<std::int64_t> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+// CPU time, since all ranks measure at once: where they share cores, only short runs would be left
+// in peace, and long ones look dear. A chunk in the middle of a share adds to its gradients.
+std::int64_t chunk_ns(kernels::Network& network, int size, std::span<float> gradients) {
+  return cpu_ns([&] {
+    network.forward(size);
+    network.backward(size, {.first = false, .last = false}, gradients, nullptr);
+  });
+}
+
+// In millionths of what the largest size costs on the same rank: medians over rounds of all sizes,
+// so that each follows another, as in a share.
+std::vector<std::int64_t> relative_chunk_costs(kernels::Network& network) {
+  std::vector<float> gradients(static_cast<std::size_t>(network.parameter_count()));
+  const auto sizes = network.menu().sizes();
+  std::vector<std::vector<std::int64_t>> times(sizes.size());
+  network.forward(1);
+  network.backward(1, {.first = true, .last = false}, gradients, nullptr);
+  for (int round = 0; round < size_repetitions; ++round)
+    for (std::size_t s = 0; s < sizes.size(); ++s)
+      times[s].push_back(chunk_ns(network, sizes[s], gradients));
+  std::vector<std::int64_t> costs;
+  const std::int64_t largest = std::max<std::int64_t>(1, median(times.back()));
+  for (const auto& time : times) costs.push_back(median(time) * 1'000'000 / largest);
+  return costs;
 }
 
 // Quantiles of Student's t for a two-sided confidence of 98 %, by degrees of freedom from 4.

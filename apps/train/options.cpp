@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <sstream>
 
+#include "common/checks.h"
+#include "common/command_line.h"
 #include "evenstep/error.h"
 #include "evenstep/session.h"
-#include "evenstep/version.h"
+#include "lb/predictor.h"
 #include "lb/sizer.h"
 
 namespace evenstep::train {
@@ -20,33 +21,25 @@ constexpr std::int64_t largest_steps = std::int64_t{1} << 40;
 constexpr double least_speed = 0.001;  // of --emulate
 
 // Promised by the design and not there yet: refused by name rather than as unknown.
-constexpr const char* flags_to_come[] = {"--predictor",        "--profile",     "--checkpoint",
-                                         "--checkpoint-every", "--resume",      "--on-failure",
-                                         "--reproducible",     "--stall-abort", "--stall-warn",
-                                         "--time-limit",       "--tail",        "--bucket-mb"};
+constexpr const char* flags_to_come[] = {"--profile",     "--checkpoint", "--checkpoint-every",
+                                         "--resume",      "--on-failure", "--reproducible",
+                                         "--stall-abort", "--stall-warn", "--time-limit",
+                                         "--tail",        "--bucket-mb"};
 constexpr const char* models_to_come[] = {"cifarnet", "resnet20", "resnet32",   "resnet56",
                                           "resnet50", "gpt",      "inception3", "svm"};
-constexpr const char* balances_to_come[] = {
-    "lbbsp-cpu", "lbbsp-gpu-2018", "lbbsp-gpu-2020", "proportional", "lbb", "dbs"};
 
-template <typename Names>
-bool is_one_of(const Names& names, std::string_view value) {
-  return std::any_of(std::begin(names), std::end(names),
-                     [&](std::string_view name) { return name == value; });
-}
+using evenstep::one_of;
 
-// CLI11 checks that return a text refuse with it.
+// Names that are there, of which some more are to come.
 template <typename Known>
 auto one_of(Known names, std::span<const char* const> to_come) {
   return [=](const std::string& value) -> std::string {
-    if (is_one_of(names, value)) return {};
-    if (is_one_of(to_come, value))
+    if (!is_one_of(names, value) && is_one_of(to_come, value))
       return fmt::format("'{}' is not built yet; choose one of {}", value, fmt::join(names, ", "));
-    return fmt::format("'{}' is unknown; choose one of {}", value, fmt::join(names, ", "));
+    return evenstep::one_of(names)(value);
   };
 }
 
-constexpr std::span<const char* const> none_to_come;
 constexpr const char* on_off[] = {"on", "off"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
 constexpr const char* overlaps[] = {"auto", "off"};
@@ -55,25 +48,6 @@ constexpr const char* dtypes[] = {"f32", "bf16"};
 constexpr const char* optimizers[] = {"sgd", "adamw"};
 constexpr const char* optimizers_to_come[] = {"lars"};
 constexpr const char* schedules[] = {"constant", "cosine", "step"};
-
-auto whole(std::int64_t least, std::int64_t most) {
-  return [=](const std::string& text) -> std::string {
-    std::int64_t value = 0;
-    if (!CLI::detail::lexical_cast(text, value) || value < least || value > most)
-      return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
-    return {};
-  };
-}
-
-auto real(double least, double most) {
-  return [=](const std::string& text) -> std::string {
-    double value = 0;
-    const bool number = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
-    if (number && value >= least && value <= most) return {};
-    return fmt::format("'{}' is not a number of at least {}{}", text, least,
-                       most < HUGE_VAL ? fmt::format(" and at most {}", most) : "");
-  };
-}
 
 double emulated_speed(const std::string& text) {
   const std::string wrong = real(least_speed, 1)(text);
@@ -94,7 +68,9 @@ std::int64_t number_in(const std::string& spec, const std::string& text, std::in
   const std::string wrong = whole(0, most)(text);
   if (!wrong.empty())
     throw UsageError(fmt::format("--inject {}: {}; give rank:phase:ms[:from-to]", spec, wrong));
-  return std::stoll(text);
+  std::int64_t value = 0;
+  CLI::detail::lexical_cast(text, value);  // as whole() read it
+  return value;
 }
 
 Injection parse_injection(const std::string& spec) {
@@ -149,19 +125,20 @@ void add_job_options(CLI::App& app, Options& o, Texts& texts) {
   app.add_option("--seed", o.seed, "of initial weights and sample order")
       ->check(whole(0, INT64_MAX));
   app.add_option("--eval", texts.eval, "test accuracy after each epoch and at the end")
-      ->check(one_of(std::span(on_off), none_to_come));
+      ->check(one_of(std::span(on_off)));
   app.add_option("--dtype", texts.dtype, "what layers compute in; master weights are f32")
-      ->check(one_of(std::span(dtypes), none_to_come));
+      ->check(one_of(std::span(dtypes)));
   app.add_option("--threads", o.threads,
                  "a rank computes with; default: OMP_NUM_THREADS, or its part of the node's cores")
       ->check(whole(1, 4096));
 }
 
 void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
-  app.add_option("--balance", o.balance, "how shares are sized")
-      ->check(one_of(lb::sizer_names(), balances_to_come));
+  app.add_option("--balance", o.balance, "how shares are sized")->check(one_of(lb::sizer_names()));
+  app.add_option("--predictor", o.predictor, "what the sizer lbbsp-cpu forecasts speeds with")
+      ->check(one_of(lb::predictor_names()));
   app.add_option("--wait", o.wait, "how a rank waits for the others")
-      ->check(one_of(std::span(waits), none_to_come));
+      ->check(one_of(std::span(waits)));
   app.add_option("--overlap", o.overlap, "of communication with backward; auto is off for now")
       ->check(one_of(std::span(overlaps), overlaps_to_come));
   app.add_option("--emulate", texts.emulate,
@@ -178,7 +155,7 @@ void add_optimizer_options(CLI::App& app, Options& o) {
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's form of sgd's momentum");
   app.add_option("--weight-decay", o.optimizer.weight_decay)->check(real(0, HUGE_VAL));
   app.add_option("--schedule", o.schedule.name, "of the learning rate")
-      ->check(one_of(std::span(schedules), none_to_come));
+      ->check(one_of(std::span(schedules)));
   app.add_option("--warmup", o.schedule.warmup_steps, "steps of linear warm-up")
       ->check(whole(0, largest_steps));
   app.add_option("--clip", o.clip, "largest norm of the averaged gradient; 0: any")
@@ -210,12 +187,6 @@ void refuse_flags_to_come(int argc, char** argv) {
   }
 }
 
-std::string refusal(const CLI::ParseError& error) {
-  std::string text = error.what();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text + " (evenstep-train --help lists all options)";
-}
-
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
@@ -224,32 +195,18 @@ Options parse_options(int argc, char** argv) {
   Texts texts;
   CLI::App app("Trains a network on all ranks of an MPI job, balanced.", "evenstep-train");
   app.option_defaults()->always_capture_default();
-  app.set_version_flag("--version", std::string("evenstep ") + version());
   add_job_options(app, options, texts);
   add_balance_options(app, options, texts);
   add_optimizer_options(app, options);
   add_outputs(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    throw TextAsked{app.help()};
-  } catch (const CLI::CallForVersion&) {
-    throw TextAsked{app.version() + "\n"};
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(refusal(error));
-  }
+  parse_command_line(app, argc, argv);
   refuse_one_file_for_two(options);
   options.evaluate = texts.eval == "on";
   options.dtype = texts.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
   if (app.count("--emulate") > 0) options.emulate = parse_emulate(texts.emulate);
   for (const std::string& spec : texts.inject) options.injections.push_back(parse_injection(spec));
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name();
-    // Threads may differ between unequal machines.
-    if (name == "--help" || name == "--version" || name == "--threads") continue;
-    const std::string given = fmt::format("{}", fmt::join(option->results(), " "));
-    options.given.emplace_back(name, given.empty() ? "its default" : given);
-  }
+  options.given = given_options(
+      app, {"--threads", "--data"});  // may differ between machines; the data itself is compared
   return options;
 }
 

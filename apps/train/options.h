@@ -30,6 +30,7 @@ struct Options {
   std::uint64_t seed = 1;
   bool evaluate = true;
   std::string balance = "even";
+  std::string predictor = "narx";
   std::string wait = "auto";
   std::string overlap = "auto";
   kernels::Dtype dtype = kernels::Dtype::f32;
@@ -45,11 +46,6 @@ struct Options {
 
   /// The options as given, for the check that all ranks have the same.
   std::vector<std::pair<std::string, std::string>> given;
-};
-
-/// Thrown where the command line asked for help or the version: what to print.
-struct TextAsked {
-  std::string text;
 };
 
 /// Throws UsageError with the option, the value and what would do, or TextAsked.

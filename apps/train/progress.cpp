@@ -38,12 +38,12 @@ void Progress::show(const Session& session, const StepResult& result,
   const std::int64_t now = steady_clock().now_ns();
   if (now < next_ns_) return;
   next_ns_ = now + interval_ns;
-  fmt::print(
-      stderr,
-      "\r\033[Kstep {}/{}  loss {:.4f}  {:.1f} ms  {:.0f} samples/s  balance {:.2f}  shares {}",
-      statistics.steps(), total_steps_, result.loss, 1e3 * statistics.last_step_seconds(),
-      statistics.samples_per_second(), statistics.last_load_balance(),
-      shares_text(session.partition()));
+  fmt::print(stderr,
+             "\r\033[Kstep {}/{}  loss {:.4f}  {:.1f} ms  {:.0f} samples/s  load balance {:.2f}  "
+             "shares {}",
+             statistics.steps(), total_steps_, result.loss, 1e3 * statistics.last_step_seconds(),
+             statistics.samples_per_second(), statistics.last_load_balance(),
+             shares_text(session.partition()));
   std::fflush(stderr);
   shown_ = true;
 }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/output_file.h"
 #include "evenstep/session.h"
-#include "train/output_file.h"
 
 namespace evenstep::train {
 

@@ -4,6 +4,8 @@
 #include <omp.h>
 #include <zlib.h>
 
+#include <cmath>
+
 #include "evenstep/version.h"
 #include "train/calibration.h"
 #include "train/summary.h"
@@ -90,13 +92,22 @@ void Trainer::set_up_session() {
   options.global_batch = options_.global_batch;
   options.gradients = network_->parameter_count();
   options.balance = options_.balance;
+  options.predictor = options_.predictor;
   options.metrics = 1;  // correct answers
   options.must_agree.emplace_back("training data of the checksum", checksum(train_data_));
+  options.must_agree.emplace_back("test data of the checksum", checksum(test_data_));
+  stage_any();  // what runs depends on the data: gradients that are zero are skipped
   if (options_.balance != "off")
     options.size_cost = measure_size_cost(communicator_, *network_, options_.global_batch);
-  if (options_.balance == "static") options.forecast = benchmark();
+  if (options_.balance.starts_with("static") || options_.balance == "lbbsp-gpu-2018")
+    options.forecast = benchmark();
   session_ = std::make_unique<Session>(communicator_, options);
   session_->watch_parameters(parameters_);
+}
+
+void Trainer::stage_any() {
+  for (int i = 0; i < network_->menu().largest(); ++i)
+    stage(train_data_, i, i % train_data_.samples());
 }
 
 // What static partitioning goes by: the time of an even share, all ranks computing at once.
@@ -105,11 +116,14 @@ Forecast Trainer::benchmark() {
       std::max<std::int64_t>(1, options_.global_batch / communicator_.size());
   std::vector<float> gradients(parameters_.size());
   const std::int64_t mean_ns = benchmark_ns([&] {
+    std::int64_t done = 0;
     network_->menu().for_each_chunk(share, [&](int chunk) {
       slowdown_->begin_chunk();
       network_->forward(chunk);
-      network_->backward(chunk, {}, gradients, nullptr);
+      network_->backward(chunk, {.first = done == 0, .last = done + chunk == share}, gradients,
+                         nullptr);
       slowdown_->end_chunk();
+      done += chunk;
     });
   });
   return {.per_sample_ps = std::max<std::int64_t>(1, mean_ns * 1000 / share)};
@@ -142,6 +156,7 @@ void Trainer::train_step(std::int64_t step) {
       session_->end_step({static_cast<double>(share.count), sums.loss, {&sums.correct, 1}});
   statistics_->add(*session_, share.batch);
   log_->add(*session_, result, step);
+  if (result.not_finite_rank >= 0) log_->finish({});  // its line, without waits
   refuse_not_finite(result, step);
   timeline_->add(*session_);
   update(result, step);
@@ -197,11 +212,17 @@ void Trainer::refuse_not_finite(const StepResult& result, std::int64_t step) con
 void Trainer::update(const StepResult& result, std::int64_t step) {
   slowdown_->inject(Phase::update, step);
   if (!result.skipped) {
-    if (options_.clip > 0) clip_by_norm(session_->gradients(), options_.clip);
+    if (options_.clip > 0) clip(step);
     optimizer_->step(parameters_, session_->gradients(), learning_rate(options_.schedule, step));
     network_->load_parameters(parameters_);
   }
   session_->lap(Phase::update);
+}
+
+// The same on all ranks: the norm is of the average.
+void Trainer::clip(std::int64_t step) {
+  if (!std::isfinite(clip_by_norm(session_->gradients(), options_.clip)))
+    throw AgreedError(fmt::format("step {}: the gradients are not finite; lower --lr", step));
 }
 
 void Trainer::evaluate(std::int64_t step) {
@@ -229,11 +250,12 @@ void Trainer::finish(double wall_seconds) {
       gather_summary({communicator_, *session_, *statistics_, parameters_, options_, wall_seconds,
                       last_loss_, test_accuracy_, collectives_});
   log_->finish(summary.last_wait_ns);
+  if (communicator_.rank() == 0) {
+    print_table(summary);
+    summary_file_.write(to_json(summary).dump(2) + "\n");
+    summary_file_.commit();
+  }
   timeline_->write(communicator_, timeline_file_);
-  if (communicator_.rank() != 0) return;
-  print_table(summary);
-  summary_file_.write(to_json(summary).dump(2) + "\n");
-  summary_file_.commit();
 }
 
 }  // namespace evenstep::train

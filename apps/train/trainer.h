@@ -3,11 +3,11 @@
 
 #include <memory>
 
+#include "common/output_file.h"
 #include "evenstep/mpi.h"
 #include "evenstep/sampler.h"
 #include "kernels/data/idx.h"
 #include "train/options.h"
-#include "train/output_file.h"
 #include "train/progress.h"
 #include "train/slowdown.h"
 #include "train/statistics.h"
@@ -40,9 +40,11 @@ class Trainer {
   std::int64_t steps_per_epoch() const;
   void train_step(std::int64_t step);
   Sums run_share(const Share& share, std::int64_t epoch, std::int64_t epoch_position);
+  void stage_any();
   void stage(const kernels::Dataset& data, int at, std::int64_t index);
   void update(const StepResult& result, std::int64_t step);
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
+  void clip(std::int64_t step);
   void evaluate(std::int64_t step);
   void finish(double wall_seconds);
 

@@ -8,7 +8,7 @@ class BadOptions(job.JobTest):
     def test_unknown_names(self):
         with self.refusals(*RUN, rc=2) as refuse:
             refuse(["--model", "resent"], "--model", "resent", "softmax, mlp, cnn")
-            refuse(["--balance", "evne"], "--balance", "evne", "off, static, even")
+            refuse(["--balance", "evne"], "--balance", "evne", "even")
             refuse(["--wait", "rest"], "--wait", "rest", "auto, spin, yield, sleep")
             refuse(["--dtype", "f16"], "--dtype", "f16", "f32, bf16")
             refuse(["--optimizer", "adam"], "--optimizer", "adam", "sgd, adamw")
@@ -22,14 +22,14 @@ class BadOptions(job.JobTest):
     def test_on_any_number_of_ranks(self):
         with self.refusals(*RUN, rc=2) as refuse:
             for ranks in (1, 3, 5):
-                refuse(["--balance", "evne"], "--balance", "evne", "off, static, even", ranks=ranks)
+                refuse(["--balance", "evne"], "--balance", "evne", "even", ranks=ranks)
 
     def test_what_is_not_built_yet(self):
         with self.refusals(*RUN, rc=2) as refuse:
-            for flag in ("predictor", "profile", "checkpoint", "checkpoint-every", "resume", "on-failure",
+            for flag in ("profile", "checkpoint", "checkpoint-every", "resume", "on-failure",
                          "reproducible", "stall-abort", "stall-warn", "time-limit"):
                 refuse([f"--{flag}=1"], f"--{flag}", "not built yet", ranks=1)
-            for flag, value in (("--model", "resnet20"), ("--balance", "lbb"), ("--optimizer", "lars"),
+            for flag, value in (("--model", "resnet20"), ("--optimizer", "lars"),
                                 ("--overlap", "tests")):
                 refuse([flag, value], flag, value, "not built yet", ranks=1)
 
@@ -102,15 +102,15 @@ class UnwritableOutputs(job.JobTest):
         self.assertEqual(file.read_text(), "older")
 
     def test_no_space(self):
-        for flag, whole in (("--log", set()), ("--timeline", {"steps.jsonl"}),
-                            ("--summary", {"steps.jsonl", "trace.json"})):
+        for flag, whole in (("--log", set()), ("--summary", {"steps.jsonl"}),
+                            ("--timeline", {"steps.jsonl", "summary.json"})):
             with self.subTest(flag):
                 result = self.run_job(*RUN, flag, "/dev/full", ranks=2, seconds=job.SHORT_SECONDS)
                 self.assert_one_error(result, "cannot write /dev/full", "No space left", rc=1)
                 # What was written before is whole.
                 self.assertEqual({path.name for path in result.folder.iterdir()}, whole, result)
                 self.assertTrue("steps.jsonl" not in whole or len(result.log) == 3)
-                self.assertTrue("trace.json" not in whole or result.timeline)
+                self.assertTrue("summary.json" not in whole or result.summary["steps"] == 3)
 
     def test_one_file_for_two(self):
         with self.refusals(*RUN, rc=2) as refuse:

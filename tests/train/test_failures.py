@@ -56,7 +56,7 @@ class Failures(job.JobTest):
                 # What led there can be read; what was to be whole is not there.
                 self.assertEqual([path.name for path in result.folder.iterdir()], ["steps.jsonl"], result)
                 failed_step = int(result.error_lines[0].split("step ")[1].split(":")[0])
-                self.assertEqual([step["step"] for step in result.log], list(range(failed_step)))
+                self.assertEqual([step["step"] for step in result.log], list(range(failed_step + 1)))
 
 
 if __name__ == "__main__":

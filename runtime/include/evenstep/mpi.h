@@ -39,6 +39,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(MPI_Comm parent,
                                                     const MpiOptions& options = {});
 
 /// The strategy, and the number of threads of this rank, that make_mpi_communicator settled on.
+/// Throw std::bad_cast for a communicator that it did not make.
 Wait wait_of(const Communicator& communicator);
 int threads_of(const Communicator& communicator);
 

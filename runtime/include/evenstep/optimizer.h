@@ -40,7 +40,6 @@ class Optimizer {
   std::vector<float> second_;  // adamw: second moment
   double beta1_power_ = 1;     // beta1^steps, a running product
   double beta2_power_ = 1;
-  std::int64_t steps_ = 0;
 };
 
 struct ScheduleOptions {

@@ -29,18 +29,19 @@ struct Forecast {
 };
 
 struct SessionOptions {
-  std::int64_t global_batch = 0;  ///< samples of a step over all ranks
-  std::int64_t gradients = 0;     ///< elements of the gradient vector
-  std::string balance = "even";   ///< off, static or even
-  std::int64_t granule = 1;       ///< shares are multiples of it, but for one rank's ragged rest
-  std::int64_t least_share = 0;   ///< samples this rank must have
-  std::int64_t most_share = -1;   ///< samples this rank can take; -1: any number
-  int metrics = 0;                ///< plain sums of the user's own that travel in the same call
-  Forecast forecast;              ///< needed by `static`
+  std::int64_t global_batch = 0;   ///< samples of a step over all ranks
+  std::int64_t gradients = 0;      ///< elements of the gradient vector
+  std::string balance = "even";    ///< the sizer: even, off, static, ... (lb/sizer.h)
+  std::string predictor = "narx";  ///< of the sizer lbbsp-cpu: last, ema, ar or narx
+  std::int64_t granule = 1;        ///< shares are multiples of it, but for one rank's ragged rest
+  std::int64_t least_share = 0;    ///< samples this rank must have
+  std::int64_t most_share = -1;    ///< samples this rank can take; -1: any number
+  int metrics = 0;                 ///< plain sums of the user's own that travel in the same call
+  Forecast forecast;               ///< needed by `static` and `lbbsp-gpu-2018`
   /// Relative cost of 0, 1, 2, ... samples, where not proportional; the same on all ranks.
-  std::vector<std::int64_t> size_cost;
+  std::vector<std::int64_t> size_cost = {};
   /// Options that must be equal on all ranks, as name and value: checked at start.
-  std::vector<std::pair<std::string, std::string>> must_agree;
+  std::vector<std::pair<std::string, std::string>> must_agree = {};
   const Clock* clock = nullptr;  ///< null: steady_clock()
 };
 
@@ -85,8 +86,8 @@ struct RankReport {
   std::int64_t wait_ns = 0;  ///< in the previous step's collective
 };
 
-/// One rank's end of a training job. Not thread safe. Constructor, end_step and the destructor's
-/// absence of calls: collective; begin_step: local. Steady steps allocate nothing, make no system
+/// One rank's end of a training job. Not thread safe. Constructor and end_step: collective; all
+/// others, the destructor too: local. Steady steps allocate nothing, make no system
 /// call of their own and one all-reduce.
 class Session {
  public:
@@ -128,6 +129,9 @@ class Session {
   /// The next step pays for a start-up: its time says nothing of the rank's speed. The first step
   /// of a session is cold anyhow. Local.
   void mark_cold();
+  /// What this rank sees free for itself just before its next step: cores (0: not seen) and memory
+  /// in MiB. Travels with the record of the step in progress and stands until the next call. Local.
+  void see(double cpu_available, double memory_mib);
 
   /// By rank, of the last step. The same on all ranks.
   std::span<const RankReport> reports() const;

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace evenstep::train {
+namespace evenstep {
 
 /// Opens at construction, so that a path that cannot be written is known before a long run starts.
 /// A summary or trace is written aside and renamed by commit(); a log is written in place, so that
@@ -35,4 +35,4 @@ class OutputFile {
   bool keep_ = false;
 };
 
-}  // namespace evenstep::train
+}  // namespace evenstep

@@ -1,4 +1,4 @@
-#include "train/output_file.h"
+#include "common/output_file.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #include "evenstep/error.h"
 
-namespace evenstep::train {
+namespace evenstep {
 
 OutputFile::OutputFile(const std::string& path, Kind kind) : path_(path), written_path_(path) {
   if (path.empty()) return;
@@ -59,4 +59,4 @@ void OutputFile::commit() {
   keep_ = true;
 }
 
-}  // namespace evenstep::train
+}  // namespace evenstep

@@ -1,0 +1,23 @@
+// The main function of a program that runs on all ranks: its errors are printed once, and end all
+// ranks.
+#pragma once
+
+#include <functional>
+
+#include "evenstep/mpi.h"
+
+namespace evenstep {
+
+struct MpiProgram {
+  /// Reads the command line. May throw TextAsked or UsageError. Local, before ranks can talk.
+  std::function<void(int argc, char** argv)> parse;
+  /// After parse.
+  std::function<MpiOptions()> mpi_options;
+  /// Collective. Throws AgreedError on all ranks alike, or anything else on one: that ends the job.
+  std::function<void(Communicator&)> run;
+};
+
+/// Returns the process's exit code. Calls MPI_Init_thread and MPI_Finalize.
+int run_mpi_program(int argc, char** argv, const MpiProgram& program);
+
+}  // namespace evenstep
