@@ -240,6 +240,7 @@ std::unique_ptr<Trace> make_trace(std::string_view kind, int ranks, std::uint64_
   if (kind == "dying") return make<NearDeath>(ranks, seed);
   if (kind == "levels") return make<Levels>(ranks, seed);
   std::vector<std::string_view> names;
+  names.reserve(kinds.size());
   for (const TraceKind& known : kinds) names.push_back(known.name);
   throw std::invalid_argument(
       fmt::format("unknown kind of trace '{}'; choose one of {}", kind, fmt::join(names, ", ")));

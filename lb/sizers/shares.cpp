@@ -86,7 +86,9 @@ void ProportionalCut::operator()(const View& view, std::span<const double> speed
     const double ratio = fastest == 0        ? 1
                          : usable(speeds[r]) ? std::min(slowest_ratio, fastest / speeds[r])
                                              : slowest_ratio;
-    ranks_[r] = {{.per_sample_ps = static_cast<Picoseconds>(unit_ps * ratio + 0.5)},
+    // Not lround, which is libm's; what is rounded is positive.
+    const double rounded = unit_ps * ratio + 0.5;
+    ranks_[r] = {{.per_sample_ps = static_cast<Picoseconds>(rounded)},
                  least_share(view, r),
                  view.records[r].most};
   }
