@@ -52,6 +52,7 @@ std::vector<std::int64_t> relative_chunk_costs(kernels::Network& network) {
     for (std::size_t s = 0; s < sizes.size(); ++s)
       times[s].push_back(chunk_ns(network, sizes[s], gradients));
   std::vector<std::int64_t> costs;
+  costs.reserve(times.size());
   const std::int64_t largest = std::max<std::int64_t>(1, median(times.back()));
   for (const auto& time : times) costs.push_back(median(time) * 1'000'000 / largest);
   return costs;
