@@ -14,7 +14,8 @@ TEST_CASE("in-process sums and gathers") {
       for (int round = 1; round <= 20; ++round) {
         std::vector<float> values = {static_cast<float>(rank * round), 1};
         communicator->sum(values);
-        CHECK(values[0] == static_cast<float>(round * ranks * (ranks - 1) / 2));
+        const int sum_of_ranks = ranks * (ranks - 1) / 2;
+        CHECK(values[0] == static_cast<float>(round * sum_of_ranks));
         CHECK(values[1] == static_cast<float>(ranks));
         const auto texts = communicator->gather(std::string(static_cast<std::size_t>(rank), 'x'));
         for (int r = 0; r < ranks; ++r)
