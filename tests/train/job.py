@@ -44,7 +44,8 @@ class Result:
 
     @property
     def error_lines(self):
-        return [line for line in self.stderr.splitlines() if line.startswith("error:")]
+        # On an abort mpirun's own notice may put a blank before the line.
+        return [line.lstrip() for line in self.stderr.splitlines() if line.lstrip().startswith("error:")]
 
     def __str__(self):
         return f"rc {self.rc}\n--- stdout\n{self.stdout[-3000:]}\n--- stderr\n{self.stderr[-3000:]}"
