@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "lb/hash.h"
+
 namespace evenstep::lb {
 namespace {
 
@@ -174,13 +176,9 @@ void apportion(std::span<const Samples> weights, Samples batch, std::span<Sample
 }
 
 std::uint32_t partition_hash(std::span<const Samples> shares) {
-  std::uint64_t hash = 0x9e3779b97f4a7c15U;
-  for (Samples share : shares) {
-    hash ^= static_cast<std::uint64_t>(share);
-    hash *= 0xff51afd7ed558ccdU;
-    hash ^= hash >> 32;
-  }
-  return static_cast<std::uint32_t>(hash >> 40);
+  Hash24 hash;
+  for (Samples share : shares) hash.add(static_cast<std::uint64_t>(share));
+  return hash.value();
 }
 
 }  // namespace evenstep::lb

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstddef>
 
+#include "lb/hash.h"
+
 namespace evenstep {
 namespace {
 
@@ -41,13 +43,9 @@ double sum_of_squares(std::span<const float> values) {
 }
 
 std::uint32_t hash_bits(std::span<const float> values) {
-  std::uint64_t hash = 0x9e3779b97f4a7c15U;
-  for (float value : values) {
-    hash ^= std::bit_cast<std::uint32_t>(value);
-    hash *= 0xff51afd7ed558ccdU;
-    hash ^= hash >> 32;
-  }
-  return static_cast<std::uint32_t>(hash >> 40);
+  lb::Hash24 hash;
+  for (float value : values) hash.add(std::bit_cast<std::uint32_t>(value));
+  return hash.value();
 }
 
 }  // namespace evenstep

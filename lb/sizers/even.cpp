@@ -1,8 +1,8 @@
 // `even`: ours. The online cost model of each rank and the exact solver; the policy decides what
-// is worth adopting. First version: every rank keeps at least one granule, so that all stay
-// observed.
+// is worth adopting. Every rank keeps at least one granule, so that all stay observed.
 #include <algorithm>
 
+#include "lb/sizers/shares.h"
 #include "lb/sizers/sizers.h"
 
 namespace evenstep::lb {
@@ -26,13 +26,10 @@ class Even final : public Sizer {
     for (std::size_t r = 0; r < costs_.size(); ++r) {
       const RankModel& model = view.models[r];
       if (model.observations() < 2 && view.records[r].samples > 0) return false;
-      costs_[r] = {model.cost(view.pool), std::max(view.records[r].least, view.granule),
-                   view.records[r].most};
-      if (model.observations() > 0)
-        fastest = std::min(fastest, model.cost(view.pool).per_sample_ps);
+      costs_[r] = {model.cost(view.pool), least_share(view, r), view.records[r].most};
+      if (model.observations() > 0) fastest = std::min(fastest, costs_[r].cost.per_sample_ps);
     }
-    // A rank never seen (fewer samples than ranks) is taken to be as fast as
-    // the fastest.
+    // A rank never seen (fewer samples than ranks) is taken to be as fast as the fastest.
     for (RankCost& rank : costs_)
       if (rank.cost.per_sample_ps == 0) rank.cost.per_sample_ps = fastest;
     return fastest != largest_field;

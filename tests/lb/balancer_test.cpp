@@ -2,23 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <new>
 #include <numeric>
 
+#include "tests/lb/allocations.h"
 #include "tests/lb/virtual_ranks.h"
-
-namespace {
-long allocations = 0;
-}
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace evenstep::lb {
 namespace {

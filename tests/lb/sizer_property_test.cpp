@@ -2,26 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <string>
 
 #include "lb/balancer.h"
 #include "lb/predictor.h"
+#include "tests/lb/allocations.h"
 #include "tests/lb/random.h"
-
-namespace {
-long allocations = 0;
-}
-
-// Not inlined, or the compiler objects to what looks like mixing new and free.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace evenstep::lb {
 namespace {

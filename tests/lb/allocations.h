@@ -1,0 +1,4 @@
+// Counts what a test program allocates, where allocations.cpp is linked to it.
+#pragma once
+
+extern long allocations;
