@@ -30,6 +30,8 @@ struct NetworkOptions {
   Dtype dtype = Dtype::f32;
   SampleShape input;
   int classes = 10;
+  /// Part of each target that is spread over all classes evenly (Szegedy et al. 2016), in [0, 1].
+  double label_smoothing = 0;
   int largest_chunk = 0;  ///< of the chunk menu, in samples; 0: the model's own measured default
 };
 

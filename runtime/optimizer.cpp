@@ -4,25 +4,45 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "evenstep/error.h"
 #include "runtime/elementwise.h"
 
 namespace evenstep {
+namespace {
 
-Optimizer::Optimizer(const OptimizerOptions& options, std::int64_t parameters)
-    : options_(options), adamw_(options.name == "adamw") {
-  if (!adamw_ && options.name != "sgd")
-    throw UsageError(fmt::format("unknown optimizer '{}'; choose sgd or adamw", options.name));
+double trust_ratio(std::span<const float> weights, std::span<const float> gradients, double decay,
+                   double trust) {
+  const double weight_norm = std::sqrt(sum_of_squares(weights));
+  const double gradient_norm = std::sqrt(sum_of_squares(gradients));
+  if (weight_norm == 0 || gradient_norm == 0) return 1;
+  return trust * weight_norm / (gradient_norm + decay * weight_norm);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerOptions& options, std::int64_t parameters,
+                     std::vector<ParameterTensor> tensors)
+    : options_(options),
+      adamw_(options.name == "adamw"),
+      lars_(options.name == "lars"),
+      tensors_(std::move(tensors)) {
+  if (!adamw_ && !lars_ && options.name != "sgd")
+    throw UsageError(
+        fmt::format("unknown optimizer '{}'; choose sgd, adamw or lars", options.name));
   const auto size = static_cast<std::size_t>(parameters);
-  if (adamw_ || options.momentum != 0) first_.resize(size);
+  if (adamw_ || lars_ || options.momentum != 0) first_.resize(size);
   if (adamw_) second_.resize(size);
+  if (tensors_.empty()) tensors_.push_back({.first = 0, .count = parameters});
 }
 
 void Optimizer::step(std::span<float> parameters, std::span<const float> gradients,
                      double learning_rate) {
   if (adamw_)
     step_adamw(parameters, gradients, learning_rate);
+  else if (lars_)
+    step_lars(parameters, gradients, learning_rate);
   else
     step_sgd(parameters, gradients, static_cast<float>(learning_rate));
 }
@@ -61,6 +81,26 @@ void Optimizer::step_adamw(std::span<float> parameters, std::span<const float> g
     second_[i] = beta2 * second_[i] + new2 * (gradient * gradient);
     const float scaled = first_[i] / (std::sqrt(second_[i]) * correction + epsilon);
     parameters[i] = keep * parameters[i] - step_size * scaled;
+  }
+}
+
+void Optimizer::step_lars(std::span<float> parameters, std::span<const float> gradients,
+                          double rate) {
+  const auto momentum = static_cast<float>(options_.momentum);
+  for (const ParameterTensor& tensor : tensors_) {
+    const auto first = static_cast<std::size_t>(tensor.first);
+    const auto count = static_cast<std::size_t>(tensor.count);
+    const std::span weights = parameters.subspan(first, count);
+    const std::span slopes = gradients.subspan(first, count);
+    const std::span velocity = std::span(first_).subspan(first, count);
+    const double decay = tensor.scaled ? options_.weight_decay : 0;
+    const double ratio = tensor.scaled ? trust_ratio(weights, slopes, decay, options_.trust) : 1;
+    const auto local_rate = static_cast<float>(rate * ratio);
+    const auto local_decay = static_cast<float>(decay);
+    for (std::size_t i = 0; i < count; ++i) {
+      velocity[i] = momentum * velocity[i] + local_rate * (slopes[i] + local_decay * weights[i]);
+      weights[i] -= velocity[i];
+    }
   }
 }
 

@@ -45,8 +45,7 @@ constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
 constexpr const char* overlaps[] = {"auto", "off"};
 constexpr const char* overlaps_to_come[] = {"tests", "thread"};
 constexpr const char* dtypes[] = {"f32", "bf16"};
-constexpr const char* optimizers[] = {"sgd", "adamw"};
-constexpr const char* optimizers_to_come[] = {"lars"};
+constexpr const char* optimizers[] = {"sgd", "adamw", "lars"};
 constexpr const char* schedules[] = {"constant", "cosine", "step"};
 
 double emulated_speed(const std::string& text) {
@@ -117,6 +116,9 @@ void add_job_options(CLI::App& app, Options& o, Texts& texts) {
   app.add_option("--data", o.data, "folder of the IDX files (MNIST, Fashion-MNIST), plain or gz");
   app.add_option("--global-batch", o.global_batch, "samples of a step, over all ranks")
       ->check(whole(1, largest_batch));
+  app.add_option("--accumulate", o.accumulate,
+                 "global batches whose gradients are summed before the one all-reduce and update")
+      ->check(whole(1, largest_batch));
   auto* epochs =
       app.add_option("--epochs", o.epochs, "passes over the data")->check(whole(1, largest_steps));
   app.add_option("--steps", o.steps, "steps instead of epochs")
@@ -147,25 +149,37 @@ void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
 }
 
 void add_optimizer_options(CLI::App& app, Options& o) {
-  app.add_option("--optimizer", o.optimizer.name)
-      ->check(one_of(std::span(optimizers), optimizers_to_come));
+  app.add_option("--optimizer", o.optimizer.name)->check(one_of(std::span(optimizers)));
   app.add_option("--lr", o.schedule.learning_rate, "learning rate at its highest")
       ->check(real(0, HUGE_VAL));
-  app.add_option("--momentum", o.optimizer.momentum, "of sgd")->check(real(0, 1));
+  app.add_option("--momentum", o.optimizer.momentum, "of sgd and lars")->check(real(0, 1));
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's form of sgd's momentum");
   app.add_option("--weight-decay", o.optimizer.weight_decay)->check(real(0, HUGE_VAL));
+  app.add_option("--trust", o.optimizer.trust,
+                 "of lars: a tensor's step relative to its norm, at a learning rate of 1")
+      ->check(real(0, HUGE_VAL));
   app.add_option("--schedule", o.schedule.name, "of the learning rate")
       ->check(one_of(std::span(schedules)));
   app.add_option("--warmup", o.schedule.warmup_steps, "steps of linear warm-up")
       ->check(whole(0, largest_steps));
   app.add_option("--clip", o.clip, "largest norm of the averaged gradient; 0: any")
       ->check(real(0, HUGE_VAL));
+  app.add_option("--label-smoothing", o.label_smoothing,
+                 "part of each target that is spread over all classes")
+      ->check(real(0, 1));
 }
 
 void add_outputs(CLI::App& app, Options& o) {
   app.add_option("--summary", o.summary, "JSON of the whole run, written at its end");
   app.add_option("--log", o.log, "JSON lines, one a step");
   app.add_option("--timeline", o.timeline, "trace for chrome://tracing or Perfetto");
+}
+
+void refuse_steps_too_large(const Options& o) {
+  if (o.accumulate > largest_batch / o.global_batch)
+    throw UsageError(
+        fmt::format("--global-batch {} times --accumulate {} is more than 2^31; lower one",
+                    o.global_batch, o.accumulate));
 }
 
 // Devices, such as /dev/stdout, may take more than one.
@@ -201,6 +215,7 @@ Options parse_options(int argc, char** argv) {
   add_outputs(app, options);
   parse_command_line(app, argc, argv);
   refuse_one_file_for_two(options);
+  refuse_steps_too_large(options);
   options.evaluate = texts.eval == "on";
   options.dtype = texts.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
   if (app.count("--emulate") > 0) options.emulate = parse_emulate(texts.emulate);

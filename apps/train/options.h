@@ -25,6 +25,7 @@ struct Options {
   std::string model = "cnn";
   std::string data = "/usr/share/datasets/fashion-mnist";
   std::int64_t global_batch = 128;
+  std::int64_t accumulate = 1;  ///< global batches in one step
   std::int64_t epochs = 1;
   std::int64_t steps = 0;  ///< 0: as many as the epochs have
   std::uint64_t seed = 1;
@@ -38,11 +39,15 @@ struct Options {
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   double clip = 0;  ///< 0: no clipping
+  double label_smoothing = 0;
   std::string summary;
   std::string log;
   std::string timeline;
   std::vector<double> emulate;
   std::vector<Injection> injections;
+
+  /// Samples of a step: --global-batch times --accumulate.
+  std::int64_t step_batch() const { return global_batch * accumulate; }
 
   /// The options as given, for the check that all ranks have the same.
   std::vector<std::pair<std::string, std::string>> given;

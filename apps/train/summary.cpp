@@ -72,7 +72,7 @@ Summary gather_summary(const Finished& run) {
   const Statistics& statistics = run.statistics;
   summary.json = {
       {"world_size", run.communicator.size()},
-      {"global_batch", run.options.global_batch},
+      {"global_batch", run.options.step_batch()},
       {"steps", statistics.steps()},
       {"samples", statistics.samples()},
       {"wall_seconds", run.wall_seconds},
@@ -115,7 +115,7 @@ void print_start(const Session& session, const Communicator& communicator, const
       hosts.size() <= 4 ? fmt::format("{}", fmt::join(hosts, ", "))
                         : fmt::format("{} hosts", hosts.size()),
       options.model, options.dtype == kernels::Dtype::bf16 ? "bf16" : "f32",
-      network.parameter_count(), options.global_batch, options.balance, name(wait_of(communicator)),
+      network.parameter_count(), options.step_batch(), options.balance, name(wait_of(communicator)),
       options.threads);
   std::fflush(stdout);
 }

@@ -21,8 +21,17 @@ std::string checksum(const kernels::Dataset& data) {
 
 void refuse_more_than(std::int64_t batch, const kernels::Dataset& data) {
   if (batch > data.samples())
-    throw UsageError(fmt::format("--global-batch is {}, the data has {} samples; lower it", batch,
-                                 data.samples()));
+    throw UsageError(
+        fmt::format("--global-batch (times --accumulate) is {}, the data has {} samples; lower it",
+                    batch, data.samples()));
+}
+
+// What has one dimension, biases above all, is left out of LARS's scaling, as usual.
+std::vector<ParameterTensor> tensors(std::span<const kernels::ParameterRange> ranges) {
+  std::vector<ParameterTensor> all;
+  for (const kernels::ParameterRange& range : ranges)
+    all.push_back({range.first, range.count, range.shape.size() > 1});
+  return all;
 }
 
 void refuse_other_shape(const kernels::Dataset& test, const kernels::Dataset& train) {
@@ -52,16 +61,18 @@ void Trainer::set_up_locally() {
     test_data_ = kernels::read_idx_test(options_.data);
     refuse_other_shape(test_data_, train_data_);
   }
-  refuse_more_than(options_.global_batch, train_data_);
+  refuse_more_than(options_.step_batch(), train_data_);
   normaliser_ = std::make_unique<kernels::Normaliser>(kernels::pixel_statistics(train_data_));
   network_ = kernels::make_network({.model = options_.model,
                                     .dtype = options_.dtype,
                                     .input = train_data_.shape,
-                                    .classes = train_data_.classes});
+                                    .classes = train_data_.classes,
+                                    .label_smoothing = options_.label_smoothing});
   parameters_.resize(static_cast<std::size_t>(network_->parameter_count()));
   kernels::initialise_parameters(network_->parameters(), options_.seed, parameters_);
   network_->load_parameters(parameters_);
-  optimizer_ = std::make_unique<Optimizer>(options_.optimizer, network_->parameter_count());
+  optimizer_ = std::make_unique<Optimizer>(options_.optimizer, network_->parameter_count(),
+                                           tensors(network_->parameters()));
   sampler_ = std::make_unique<Sampler>(train_data_.samples(), options_.seed);
   total_steps_ = options_.steps > 0 ? options_.steps : options_.epochs * steps_per_epoch();
   options_.schedule.total_steps = total_steps_;
@@ -89,7 +100,7 @@ void Trainer::refuse_different_options() {
 
 void Trainer::set_up_session() {
   SessionOptions options;
-  options.global_batch = options_.global_batch;
+  options.global_batch = options_.step_batch();
   options.gradients = network_->parameter_count();
   options.balance = options_.balance;
   options.predictor = options_.predictor;
@@ -98,7 +109,7 @@ void Trainer::set_up_session() {
   options.must_agree.emplace_back("test data of the checksum", checksum(test_data_));
   stage_any();  // what runs depends on the data: gradients that are zero are skipped
   if (options_.balance != "off")
-    options.size_cost = measure_size_cost(communicator_, *network_, options_.global_batch);
+    options.size_cost = measure_size_cost(communicator_, *network_, options_.step_batch());
   if (options_.balance.starts_with("static") || options_.balance == "lbbsp-gpu-2018")
     options.forecast = benchmark();
   session_ = std::make_unique<Session>(communicator_, options);
@@ -113,7 +124,7 @@ void Trainer::stage_any() {
 // What static partitioning goes by: the time of an even share, all ranks computing at once.
 Forecast Trainer::benchmark() {
   const std::int64_t share =
-      std::max<std::int64_t>(1, options_.global_batch / communicator_.size());
+      std::max<std::int64_t>(1, options_.step_batch() / communicator_.size());
   std::vector<float> gradients(parameters_.size());
   const std::int64_t mean_ns = benchmark_ns([&] {
     std::int64_t done = 0;
@@ -130,7 +141,7 @@ Forecast Trainer::benchmark() {
 }
 
 std::int64_t Trainer::steps_per_epoch() const {
-  return (train_data_.samples() + options_.global_batch - 1) / options_.global_batch;
+  return (train_data_.samples() + options_.step_batch() - 1) / options_.step_batch();
 }
 
 void Trainer::run() {
@@ -148,9 +159,9 @@ void Trainer::run() {
 
 void Trainer::train_step(std::int64_t step) {
   const std::int64_t epoch = step / steps_per_epoch();
-  const std::int64_t position = step % steps_per_epoch() * options_.global_batch;
+  const std::int64_t position = step % steps_per_epoch() * options_.step_batch();
   const Share share =
-      session_->begin_step(std::min(options_.global_batch, train_data_.samples() - position));
+      session_->begin_step(std::min(options_.step_batch(), train_data_.samples() - position));
   const Sums sums = run_share(share, epoch, position + share.offset);
   const StepResult result =
       session_->end_step({static_cast<double>(share.count), sums.loss, {&sums.correct, 1}});

@@ -84,7 +84,8 @@ OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOpt
   }
   check_layers(layers);
   while (!layers.empty()) layers = layers.subspan(add_layer(layers));
-  loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, layers_.back().layer->output());
+  loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, layers_.back().layer->output(),
+                                                options.label_smoothing);
   place_parameters();
   context_.plan.commit();
   touch_everything();

@@ -26,6 +26,18 @@ double sample_loss(std::span<const float> logits, std::size_t label, std::span<f
   return std::log(sum) + (static_cast<double>(largest) - static_cast<double>(logits[label]));
 }
 
+/// Adds what a target spread over all classes costs more than the label alone.
+double smooth(std::span<const float> logits, std::size_t label, double smoothing,
+              std::span<float> gradient) {
+  double sum = 0;
+  for (float logit : logits) sum += static_cast<double>(logit);
+  const auto part = static_cast<float>(smoothing / static_cast<double>(logits.size()));
+  for (float& g : gradient) g -= part;
+  gradient[label] += static_cast<float>(smoothing);
+  const double mean = sum / static_cast<double>(logits.size());
+  return smoothing * (static_cast<double>(logits[label]) - mean);
+}
+
 /// The first of the largest logits is the network's answer, as argmax has it.
 bool is_correct(std::span<const float> logits, std::size_t label, double loss) {
   const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
@@ -34,10 +46,12 @@ bool is_correct(std::span<const float> logits, std::size_t label, double loss) {
 
 }  // namespace
 
-SoftmaxCrossEntropy::SoftmaxCrossEntropy(const Context& context, const Tensor& logits)
+SoftmaxCrossEntropy::SoftmaxCrossEntropy(const Context& context, const Tensor& logits,
+                                         double smoothing)
     : logits_(logits),
       classes_(logits.shape.elements()),
       f32_(context.dtype == Dtype::f32),
+      smoothing_(smoothing),
       gradients_(static_cast<std::size_t>(context.menu.largest() * classes_)) {}
 
 LossSums SoftmaxCrossEntropy::forward(std::size_t size, std::span<const std::int32_t> labels) {
@@ -51,8 +65,9 @@ LossSums SoftmaxCrossEntropy::forward(std::size_t size, std::span<const std::int
           "label {} of sample {} of a chunk: the network has {} classes", labels[i], i, classes_));
     }
     const std::span row(logits + i * classes, classes);
-    const double loss =
-        sample_loss(row, label, std::span(gradients_).subspan(i * classes, classes));
+    const std::span gradient = std::span(gradients_).subspan(i * classes, classes);
+    double loss = sample_loss(row, label, gradient);
+    if (smoothing_ > 0) loss += smooth(row, label, smoothing_, gradient);
     sums.loss += loss;
     sums.correct += is_correct(row, label, loss) ? 1 : 0;
   }

@@ -7,8 +7,9 @@ namespace evenstep::kernels::onednn {
 
 class SoftmaxCrossEntropy {
  public:
-  /// Takes the network's logits: fp32 values; gradients are in the compute type.
-  SoftmaxCrossEntropy(const Context& context, const Tensor& logits);
+  /// Takes the network's logits: fp32 values; gradients are in the compute type. `smoothing` of
+  /// each target is spread over all classes evenly.
+  SoftmaxCrossEntropy(const Context& context, const Tensor& logits, double smoothing);
 
   /// Labels of the chunk's samples. Throws std::out_of_range for one outside [0, classes).
   LossSums forward(std::size_t size, std::span<const std::int32_t> labels);
@@ -19,6 +20,7 @@ class SoftmaxCrossEntropy {
   Tensor logits_;
   std::int64_t classes_;
   bool f32_;
+  double smoothing_;
   std::vector<float> gradients_;  // samples x classes
 };
 

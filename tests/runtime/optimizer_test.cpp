@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "evenstep/error.h"
@@ -60,10 +61,41 @@ std::vector<double> reference_adamw(const Problem& problem, double lr, const Opt
   return p;
 }
 
+double norm(std::span<const double> values) {
+  double sum = 0;
+  for (double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// Equations 5 and 6 and algorithm 1 of You et al., in double precision.
+std::vector<double> reference_lars(const Problem& problem, double lr, const OptimizerOptions& o,
+                                   const std::vector<ParameterTensor>& tensors) {
+  std::vector<double> p(problem.parameters.begin(), problem.parameters.end());
+  std::vector<double> velocity(p.size());
+  for (const auto& step : problem.gradients) {
+    const std::vector<double> g(step.begin(), step.end());
+    for (const ParameterTensor& tensor : tensors) {
+      const auto first = static_cast<std::size_t>(tensor.first);
+      const auto count = static_cast<std::size_t>(tensor.count);
+      const double w_norm = norm(std::span(p).subspan(first, count));
+      const double g_norm = norm(std::span(g).subspan(first, count));
+      const bool plain = !tensor.scaled || w_norm == 0 || g_norm == 0;
+      const double ratio = plain ? 1 : o.trust * w_norm / (g_norm + o.weight_decay * w_norm);
+      for (std::size_t i = first; i < first + count; ++i) {
+        const double decayed = tensor.scaled ? g[i] + o.weight_decay * p[i] : g[i];
+        velocity[i] = o.momentum * velocity[i] + lr * ratio * decayed;
+        p[i] -= velocity[i];
+      }
+    }
+  }
+  return p;
+}
+
 void check_against(const std::vector<double>& expected, const Problem& problem, double lr,
-                   const OptimizerOptions& options) {
+                   const OptimizerOptions& options,
+                   const std::vector<ParameterTensor>& tensors = {}) {
   std::vector<float> parameters = problem.parameters;
-  Optimizer optimizer(options, static_cast<std::int64_t>(parameters.size()));
+  Optimizer optimizer(options, static_cast<std::int64_t>(parameters.size()), tensors);
   for (const auto& gradient : problem.gradients) optimizer.step(parameters, gradient, lr);
   for (std::size_t i = 0; i < parameters.size(); ++i)
     CHECK(parameters[i] == doctest::Approx(expected[i]).epsilon(2e-5));
@@ -91,6 +123,23 @@ TEST_CASE("adamw follows its rule") {
     const OptimizerOptions options{.name = "adamw", .weight_decay = decay};
     check_against(reference_adamw(problem, 0.01, options), problem, 0.01, options);
   }
+}
+
+TEST_CASE("lars follows its rule, tensor by tensor") {
+  Problem problem = random_problem(9000, 20);
+  // The fourth tensor starts at zero, the fifth never has a gradient.
+  const std::vector<ParameterTensor> tensors = {
+      {0, 8000}, {8000, 300}, {8300, 100, false}, {8400, 300}, {8700, 300}};
+  std::fill_n(problem.parameters.begin() + 8400, 300, 0.0F);
+  for (auto& gradient : problem.gradients) std::fill_n(gradient.begin() + 8700, 300, 0.0F);
+  for (double momentum : {0.0, 0.9})
+    for (double decay : {0.0, 0.01}) {
+      const OptimizerOptions options{
+          .name = "lars", .momentum = momentum, .weight_decay = decay, .trust = 0.02};
+      check_against(reference_lars(problem, 0.5, options, tensors), problem, 0.5, options, tensors);
+    }
+  const OptimizerOptions options{.name = "lars"};
+  check_against(reference_lars(problem, 3, options, {{0, 9000}}), problem, 3, options);
 }
 
 TEST_CASE("cos_pi agrees with libm") {
@@ -153,6 +202,6 @@ TEST_CASE("a changed bit changes the hash") {
 }
 
 TEST_CASE("unknown names are refused") {
-  CHECK_THROWS_AS(Optimizer({.name = "lars"}, 1), UsageError);
+  CHECK_THROWS_AS(Optimizer({.name = "adam"}, 1), UsageError);
   CHECK_THROWS_AS(learning_rate({.name = "linear"}, 0), UsageError);
 }

@@ -11,21 +11,33 @@
 namespace evenstep {
 
 struct OptimizerOptions {
-  std::string name = "sgd";  ///< sgd or adamw
-  double momentum = 0.9;     ///< sgd
+  std::string name = "sgd";  ///< sgd, adamw or lars
+  double momentum = 0.9;     ///< sgd, lars
   bool nesterov = false;     ///< sgd
-  double weight_decay = 0;   ///< sgd: added to the gradient; adamw: decoupled
+  double weight_decay = 0;   ///< sgd, lars: added to the gradient; adamw: decoupled
+  double trust = 0.001;      ///< lars: a tensor's step, relative to its norm, at learning rate 1
   double beta1 = 0.9;        ///< adamw
   double beta2 = 0.999;      ///< adamw
   double epsilon = 1e-8;     ///< adamw
 };
 
-/// SGD with momentum (Sutskever et al. 2013, in PyTorch's form) or AdamW (Loshchilov and Hutter
-/// 2019).
+/// One layer's weights, or its biases, in the flat parameter vector.
+struct ParameterTensor {
+  std::int64_t first = 0;  ///< in elements
+  std::int64_t count = 0;
+  bool scaled =
+      true;  ///< lars: false for biases and normalisation, which train as by sgd, undecayed
+};
+
+/// SGD with momentum (Sutskever et al. 2013, in PyTorch's form), AdamW (Loshchilov and Hutter
+/// 2019), or LARS (You, Gitman, Ginsburg 2017): SGD with momentum whose rate for each tensor is
+/// multiplied by trust x |w| / (|g| + weight_decay x |w|), by 1 where a norm is zero.
 class Optimizer {
  public:
-  /// Throws UsageError for an unknown name. Allocates the state for `parameters` values.
-  Optimizer(const OptimizerOptions& options, std::int64_t parameters);
+  /// Throws UsageError for an unknown name. Allocates the state for `parameters` values. `tensors`,
+  /// for lars, cover them; empty: one tensor.
+  Optimizer(const OptimizerOptions& options, std::int64_t parameters,
+            std::vector<ParameterTensor> tensors = {});
 
   /// Updates `parameters` in place by averaged `gradients`. Local; allocates nothing.
   void step(std::span<float> parameters, std::span<const float> gradients, double learning_rate);
@@ -33,9 +45,12 @@ class Optimizer {
  private:
   void step_sgd(std::span<float> parameters, std::span<const float> gradients, float rate);
   void step_adamw(std::span<float> parameters, std::span<const float> gradients, double rate);
+  void step_lars(std::span<float> parameters, std::span<const float> gradients, double rate);
 
   OptimizerOptions options_;
   bool adamw_;
+  bool lars_;
+  std::vector<ParameterTensor> tensors_;
   std::vector<float> first_;   // momentum, or first moment
   std::vector<float> second_;  // adamw: second moment
   double beta1_power_ = 1;     // beta1^steps, a running product
