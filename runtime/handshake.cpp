@@ -6,6 +6,7 @@
 
 #include "evenstep/version.h"
 #include "lb/partition.h"
+#include "lb/record.h"
 
 namespace evenstep {
 namespace {
@@ -31,17 +32,22 @@ json must_agree(const SessionOptions& options) {
   return list;
 }
 
-lb::Record start_record(const SessionOptions& options) {
-  lb::Record record;
-  record.least = options.least_share;
-  if (options.most_share >= 0) record.most = options.most_share;
-  record.fixed_ns = options.forecast.fixed_ns;
-  record.per_sample_ps = options.forecast.per_sample_ps;
-  record.floor_ns = options.forecast.floor_ns;
-  return record;
+json start_of(const std::string& host, const SessionOptions& options) {
+  const Forecast& forecast = options.forecast;
+  return {{"host", host},
+          {"least", options.least_share},
+          {"most", options.most_share},
+          {"forecast", {forecast.fixed_ns, forecast.per_sample_ps, forecast.floor_ns}},
+          {"must_agree", must_agree(options)}};
 }
 
-void compare(const json& first, const json& other, std::size_t rank, const Handshake& known) {
+RankStart read_start(const json& rank) {
+  const json& forecast = rank["forecast"];
+  return {rank["host"], rank["least"], rank["most"], {forecast[0], forecast[1], forecast[2]}};
+}
+
+void compare(const json& first, const json& other, std::size_t rank,
+             std::span<const RankStart> known) {
   const json& ours = first["must_agree"];
   const json& theirs = other["must_agree"];
   for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
@@ -50,37 +56,31 @@ void compare(const json& first, const json& other, std::size_t rank, const Hands
         fmt::format(
             "rank {} on {} has {} {}, rank 0 on {} has {} {}; start all ranks with the same "
             "program and options",
-            rank, known.hosts[rank], theirs[i][0].get<std::string>(),
-            theirs[i][1].get<std::string>(), known.hosts[0], ours[i][0].get<std::string>(),
+            rank, known[rank].host, theirs[i][0].get<std::string>(),
+            theirs[i][1].get<std::string>(), known[0].host, ours[i][0].get<std::string>(),
             ours[i][1].get<std::string>()),
         2);
   }
   if (ours.size() != theirs.size())
     throw AgreedError(fmt::format("rank {} on {} has {} options to compare, rank 0 has {}; start "
                                   "all ranks with the same program and options",
-                                  rank, known.hosts[rank], theirs.size(), ours.size()),
+                                  rank, known[rank].host, theirs.size(), ours.size()),
                       2);
 }
 
 }  // namespace
 
-Handshake shake_hands(Communicator& communicator, const SessionOptions& options) {
-  std::vector<double> digits(lb::record_digits);
-  lb::encode<double>(start_record(options), digits);
-  const json mine = {
-      {"host", communicator.host()}, {"must_agree", must_agree(options)}, {"record", digits}};
+std::vector<RankStart> shake_hands(Communicator& communicator, const SessionOptions& options) {
   std::vector<json> ranks;
-  Handshake known;
+  std::vector<RankStart> known;
+  const json mine = start_of(communicator.host(), options);
   for (const std::string& text :
        communicator.gather(mine.dump(-1, ' ', false, json::error_handler_t::replace))) {
     ranks.push_back(json::parse(text));
-    known.hosts.push_back(ranks.back()["host"]);
+    known.push_back(read_start(ranks.back()));
   }
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     compare(ranks[0], ranks[rank], rank, known);
-    const auto record = ranks[rank]["record"].get<std::vector<double>>();
-    known.records.push_back(lb::decode<double>(record).value());
-  }
   return known;
 }
 

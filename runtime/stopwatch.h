@@ -4,8 +4,8 @@
 
 #include <array>
 
+#include "evenstep/balance.h"
 #include "evenstep/clock.h"
-#include "evenstep/session.h"
 
 namespace evenstep {
 

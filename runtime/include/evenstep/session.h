@@ -6,7 +6,7 @@
 //     ... update parameters by session.gradients(), now the average over the global batch ...
 //
 // Averages, times and news travel in one all-reduce; every rank then computes the same next
-// partition. There is no coordinator.
+// partition. There is no coordinator. A code that has an all-reduce of its own: see balance.h.
 #pragma once
 
 #include <cstdint>
@@ -16,74 +16,15 @@
 #include <utility>
 #include <vector>
 
-#include "evenstep/clock.h"
+#include "evenstep/balance.h"
 #include "evenstep/communicator.h"
 
 namespace evenstep {
 
-/// What a rank foresees of its own cost, from a benchmark: t(b) = max(floor, fixed + per_sample b).
-struct Forecast {
-  std::int64_t fixed_ns = 0;
-  std::int64_t per_sample_ps = 0;  ///< picoseconds; 0: nothing is foreseen
-  std::int64_t floor_ns = 0;
-};
-
-struct SessionOptions {
-  std::int64_t global_batch = 0;   ///< samples of a step over all ranks
-  std::int64_t gradients = 0;      ///< elements of the gradient vector
-  std::string balance = "even";    ///< the sizer: even, off, static, ... (lb/sizer.h)
-  std::string predictor = "narx";  ///< of the sizer lbbsp-cpu: last, ema, ar or narx
-  std::int64_t granule = 1;        ///< shares are multiples of it, but for one rank's ragged rest
-  std::int64_t least_share = 0;    ///< samples this rank must have
-  std::int64_t most_share = -1;    ///< samples this rank can take; -1: any number
-  int metrics = 0;                 ///< plain sums of the user's own that travel in the same call
-  Forecast forecast;               ///< needed by `static` and `lbbsp-gpu-2018`
-  /// Relative cost of 0, 1, 2, ... samples, where not proportional; the same on all ranks.
-  std::vector<std::int64_t> size_cost = {};
+struct SessionOptions : BalanceOptions {
+  std::int64_t gradients = 0;  ///< elements of the gradient vector
   /// Options that must be equal on all ranks, as name and value: checked at start.
   std::vector<std::pair<std::string, std::string>> must_agree = {};
-  const Clock* clock = nullptr;  ///< null: steady_clock()
-};
-
-/// What a rank computes in a step: samples [offset, offset + count) of the global batch.
-struct Share {
-  std::int64_t step = 0;
-  std::int64_t offset = 0;
-  std::int64_t count = 0;
-  std::int64_t batch = 0;  ///< size of this step's global batch
-};
-
-/// Sums over this rank's samples.
-struct StepSums {
-  double weight = 0;  ///< samples, tokens, pixels: what the average is over
-  double loss = 0;
-  std::span<const double> metrics = {};  ///< SessionOptions::metrics values
-};
-
-enum class Decision { keep, adopt, return_to_best };
-/// "keep", "adopt" or "return".
-const char* name(Decision decision);
-
-struct StepResult {
-  double weight = 0;                   ///< over all ranks
-  double loss = 0;                     ///< mean over the weight
-  std::span<const double> metrics;     ///< sums over all ranks; valid until the next end_step
-  bool skipped = false;                ///< the weight is zero: gradients are zero, do not update
-  int not_finite_rank = -1;            ///< lowest rank whose loss or weight is not finite
-  Decision decision = Decision::keep;  ///< about the next step's partition
-};
-
-/// Parts of a rank's own time. Update counts from one step's collective to the next one's load.
-enum class Phase { load, forward, backward, update };
-inline constexpr int phases = 4;
-/// "load", "forward", "backward", "update".
-const char* name(Phase phase);
-
-/// What every rank knows of a rank after a step.
-struct RankReport {
-  std::int64_t samples = 0;
-  std::int64_t own_ns = 0;   ///< of this step: from the last collective's exit to this one's entry
-  std::int64_t wait_ns = 0;  ///< in the previous step's collective
 };
 
 /// One rank's end of a training job. Not thread safe. Constructor and end_step: collective; all
