@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/onednn/loops.h"
-
 namespace evenstep::kernels::onednn {
 namespace {
 
@@ -19,7 +17,6 @@ Linear::Linear(Context& context, GradientRegions& regions, const Tensor& input, 
       outputs_(outputs),
       inputs_(element_count(input.values[0].get_desc()) / context.menu.sizes()[0]),
       weight_count_(outputs * input.shape.elements()),
-      f32_(context.dtype == Dtype::f32),
       stream_(context.stream) {
   output_.shape = {outputs, 1, 1};
   output_.values_region = context.plan.new_region();
@@ -28,7 +25,7 @@ Linear::Linear(Context& context, GradientRegions& regions, const Tensor& input, 
   make_weights(context);
   for (std::size_t size = 0; size < input.values.size(); ++size) {
     make_forward(context, size);
-    make_backward(context, size);
+    if (!input.gradients.empty()) make_backward_input(context, size);
   }
 }
 
@@ -53,9 +50,7 @@ void Linear::make_weights(Context& context) {
   bias_ = context.plan.view(bias_region_, bias);
   plain_weights_ = dnnl::memory(plain, context.engine, DNNL_MEMORY_NONE);
   load_weights_ = context.reorder(plain_weights_, weights_);
-  weight_sum_ = GradientSum(context, context.weight_part, Desc(dims, f32, layout), plain,
-                            Desc({outputs_, inputs_}, f32, Tag::ab));
-  bias_sum_ = GradientSum(context, context.bias_part, bias, bias, bias);
+  weight_products_.emplace(context, input_, output_, Desc(dims, f32, layout), plain);
 }
 
 void Linear::make_forward(Context& context, std::size_t size) {
@@ -73,25 +68,16 @@ void Linear::make_forward(Context& context, std::size_t size) {
                           {DNNL_ARG_DST, context.plan.view(output_.values_region, out)}}));
 }
 
-void Linear::make_backward(Context& context, std::size_t size) {
+void Linear::make_backward_input(Context& context, std::size_t size) {
   const int samples = context.menu.sizes()[size];
   const Desc out({samples, outputs_}, context.type, Tag::ab);
-  const Desc out_transposed({outputs_, samples}, context.type, Tag::ba);
   const Desc in({samples, inputs_}, context.type, Tag::ab);
-  const dnnl::matmul::primitive_desc weights_desc(
-      context.engine, out_transposed, in, weight_sum_.target().get_desc(), context.attributes);
-  backward_weights_.push_back(context.bind(
-      weights_desc, {{DNNL_ARG_SRC, context.plan.view(output_.gradients_region, out_transposed)},
-                     {DNNL_ARG_WEIGHTS, context.plan.view(input_.values_region, in)},
-                     {DNNL_ARG_DST, weight_sum_.target()}}));
-  if (input_.gradients.empty()) return;
   const Desc weights({outputs_, inputs_}, context.type, Tag::ab);
-  const dnnl::matmul::primitive_desc input_desc(context.engine, out, weights, in,
-                                                context.attributes);
+  const dnnl::matmul::primitive_desc desc(context.engine, out, weights, in, context.attributes);
   backward_input_.push_back(
-      context.bind(input_desc, {{DNNL_ARG_SRC, context.plan.view(output_.gradients_region, out)},
-                                {DNNL_ARG_WEIGHTS, context.plan.view(weights_region_, weights)},
-                                {DNNL_ARG_DST, context.plan.view(input_.gradients_region, in)}}));
+      context.bind(desc, {{DNNL_ARG_SRC, context.plan.view(output_.gradients_region, out)},
+                          {DNNL_ARG_WEIGHTS, context.plan.view(weights_region_, weights)},
+                          {DNNL_ARG_DST, context.plan.view(input_.gradients_region, in)}}));
 }
 
 void Linear::load(std::span<const float> parameters) {
@@ -104,21 +90,7 @@ void Linear::load(std::span<const float> parameters) {
 void Linear::forward(std::size_t size) { forward_[size].run(stream_); }
 
 void Linear::backward_parameters(std::size_t size, Network::Pass pass, std::span<float> gradients) {
-  float* bias_gradients = pass.last ? gradients.data() + weight_count_ : nullptr;
-  weight_sum_.begin(pass, gradients.data());
-  backward_weights_[size].run(stream_);
-  weight_sum_.end(stream_, pass, gradients.data());
-
-  bias_sum_.begin(pass, bias_gradients);
-  const dnnl::memory& out = output_.gradients[size];
-  const std::int64_t samples = output_.counts[size] / outputs_;
-  float* sums = data<float>(bias_sum_.target());
-  if (f32_) {
-    loops::sum_columns(data<float>(out), samples, outputs_, sums);
-  } else {
-    loops::sum_columns(data<loops::Bf16>(out), samples, outputs_, sums);
-  }
-  bias_sum_.end(stream_, pass, bias_gradients);
+  weight_products_->add(size, pass, gradients);
 }
 
 void Linear::backward_input(std::size_t size) { backward_input_[size].run(stream_); }

@@ -2,8 +2,10 @@
 // lie in any layout, since the compute copy of the weights is put in the same order once a step.
 #pragma once
 
-#include "kernels/onednn/gradient_sum.h"
+#include <optional>
+
 #include "kernels/onednn/layer.h"
+#include "kernels/onednn/weight_products.h"
 
 namespace evenstep::kernels::onednn {
 
@@ -21,20 +23,19 @@ class Linear : public Layer {
   void make_output(Context& context, bool logits);
   void make_weights(Context& context);
   void make_forward(Context& context, std::size_t size);
-  void make_backward(Context& context, std::size_t size);
+  void make_backward_input(Context& context, std::size_t size);
 
   Tensor input_;
   std::int64_t outputs_;
   std::int64_t inputs_;        // elements of a sample in memory, with what its layout pads
   std::int64_t weight_count_;  // in the caller's plain layout
-  bool f32_;
   dnnl::stream stream_;
   dnnl::memory plain_weights_;  // the caller's
   MemoryPlan::Region weights_region_, bias_region_;
   dnnl::memory weights_, bias_;
   Call load_weights_;
-  GradientSum weight_sum_, bias_sum_;
-  std::vector<Call> forward_, backward_weights_, backward_input_;
+  std::optional<WeightProducts> weight_products_;
+  std::vector<Call> forward_, backward_input_;
 };
 
 }  // namespace evenstep::kernels::onednn

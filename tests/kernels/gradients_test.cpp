@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -159,6 +160,32 @@ std::vector<float> gradients_of(Network& network, const std::vector<int>& chunks
   return gradients;
 }
 
+void check_same(std::span<const ParameterRange> ranges, const std::vector<float>& expected,
+                const std::vector<float>& gradients, double relative) {
+  for (const ParameterRange& range : ranges) {
+    CAPTURE(range.name);
+    double worst = 0;
+    double scale = 0;
+    for (std::int64_t j = range.first; j < range.first + range.count; ++j) {
+      const auto i = static_cast<std::size_t>(j);
+      scale = std::max(scale, std::abs(static_cast<double>(expected[i])));
+      const double error = std::abs(static_cast<double>(expected[i]) - gradients[i]);
+      worst = std::isnan(error) ? error : std::max(worst, error);
+    }
+    CHECK(worst <= relative * scale);
+  }
+}
+
+std::unique_ptr<Network> network_of(const char* model, Dtype dtype, int largest_chunk) {
+  NetworkOptions options;
+  options.model = model;
+  options.dtype = dtype;
+  options.largest_chunk = largest_chunk;
+  auto network = make_network(options);
+  network->load_parameters(formula_parameters(*network));
+  return network;
+}
+
 TEST_CASE("a share's gradients do not depend on how it is cut") {
   const std::vector<std::vector<int>> cuts = {
       {32}, {16, 16}, {8, 8, 8, 8}, {1, 1, 2, 4, 8, 16}, {16, 8, 4, 2, 1, 1}, {4, 16, 4, 8}};
@@ -166,31 +193,30 @@ TEST_CASE("a share's gradients do not depend on how it is cut") {
     for (Dtype dtype : dtypes()) {
       CAPTURE(model);
       CAPTURE(static_cast<int>(dtype));
-      NetworkOptions options;
-      options.model = model;
-      options.dtype = dtype;
-      options.largest_chunk = 32;
-      const auto network = make_network(options);
-      network->load_parameters(formula_parameters(*network));
+      const auto network = network_of(model, dtype, 32);
       const std::vector<float> whole = gradients_of(*network, cuts[0], 10);
       // Activations may be rounded differently at another size, and in bf16 once more.
       const double relative = dtype == Dtype::f32 ? 1e-5 : 1e-2;
       for (const auto& chunks : cuts) {
-        const std::vector<float> parts = gradients_of(*network, chunks, 10);
-        for (const ParameterRange& range : network->parameters()) {
-          CAPTURE(range.name);
-          CAPTURE(chunks.size());
-          double worst = 0;
-          double scale = 0;
-          for (std::int64_t j = range.first; j < range.first + range.count; ++j) {
-            const auto i = static_cast<std::size_t>(j);
-            scale = std::max(scale, std::abs(static_cast<double>(whole[i])));
-            const double error = std::abs(static_cast<double>(whole[i]) - parts[i]);
-            worst = std::isnan(error) ? error : std::max(worst, error);
-          }
-          CHECK(worst <= relative * scale);
-        }
+        CAPTURE(chunks.size());
+        check_same(network->parameters(), whole, gradients_of(*network, chunks, 10), relative);
       }
+    }
+  }
+}
+
+// Linear layers keep a bounded number of samples for one product.
+TEST_CASE("gradients of a share of many samples are sums of all of them") {
+  for (Dtype dtype : dtypes()) {
+    CAPTURE(static_cast<int>(dtype));
+    const auto whole = network_of("mlp", dtype, 1024);
+    const std::vector<float> expected = gradients_of(*whole, {512, 64, 1}, 10);
+    for (int largest : {16, 128, 256}) {
+      CAPTURE(largest);
+      const auto network = network_of("mlp", dtype, largest);
+      const double relative = dtype == Dtype::f32 ? 1e-5 : 1e-2;
+      check_same(network->parameters(), expected,
+                 gradients_of(*network, cut(network->menu(), 577), 10), relative);
     }
   }
 }
