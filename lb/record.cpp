@@ -65,7 +65,10 @@ constexpr double largest_digit = static_cast<double>(digit_base - 1);
 
 }  // namespace
 
-std::uint32_t encode_cores(double cores) { return encode_mebibytes(cores * 65536); }
+constexpr double cores_unit = 65536;
+
+std::uint32_t encode_cores(double cores) { return encode_mebibytes(cores * cores_unit); }
+double cores_of(std::uint32_t cpu_available) { return cpu_available / cores_unit; }
 
 std::uint32_t encode_mebibytes(double mebibytes) {
   // Also where it is not a number.

@@ -50,6 +50,7 @@ struct Record {
 /// Availability as a record carries it; 0 for what is not seen (below 0), clamped to a digit.
 std::uint32_t encode_cores(double cores);
 std::uint32_t encode_mebibytes(double mebibytes);
+double cores_of(std::uint32_t cpu_available);
 
 /// Numbers that one encoded record takes.
 inline constexpr int record_digits = 4 + 2 * 8 + 2;

@@ -239,7 +239,8 @@ StepResult Balance::State::result_of_sums() const {
 
 void Balance::State::take_news(StepResult& result) {
   for (std::size_t r = 0; r < records.size(); ++r)
-    reports[r] = {records[r].samples, records[r].own_ns, records[r].wait_ns};
+    reports[r] = {records[r].samples, records[r].own_ns, records[r].wait_ns,
+                  lb::cores_of(records[r].cpu_available)};
   const std::int64_t start = clock.now_ns();
   try {
     result.decision = static_cast<Decision>(balancer.observe(records));

@@ -55,9 +55,13 @@ void StepLog::add(const Session& session, const StepResult& result, std::int64_t
   pending_.number = step;
   pending_.shares.clear();
   pending_.own_seconds.clear();
+  seen_.resize(reports.size());
+  pending_.cpu_available = seen_;
+  seen_.clear();
   for (const RankReport& report : reports) {
     pending_.shares.push_back(report.samples);
     pending_.own_seconds.push_back(seconds_per_ns * static_cast<double>(report.own_ns));
+    seen_.push_back(report.cpu_cores);
   }
   pending_.step_seconds =
       seconds_per_ns * static_cast<double>(session.own_ns() + session.last_wait_ns());
@@ -70,6 +74,7 @@ void StepLog::write_pending(const std::vector<double>& wait_seconds) {
                                        {"shares", pending_.shares},
                                        {"own_seconds", pending_.own_seconds},
                                        {"wait_seconds", wait_seconds},
+                                       {"cpu_available", pending_.cpu_available},
                                        {"step_seconds", pending_.step_seconds},
                                        {"loss", pending_.loss},
                                        {"decision", pending_.decision}};

@@ -27,12 +27,14 @@ class StepLog {
     std::int64_t number = -1;
     std::vector<std::int64_t> shares;
     std::vector<double> own_seconds;
+    std::vector<double> cpu_available;  // as seen just before the step
     double step_seconds = 0;
     double loss = 0;
     const char* decision = "";
   };
   OutputFile file_;
   Step pending_;
+  std::vector<double> seen_;  // cores available before the next step, by rank
 };
 
 /// Every rank collects its own spans; rank 0 writes them all at the end, in the trace event format

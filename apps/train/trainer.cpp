@@ -50,6 +50,7 @@ Trainer::Trainer(Communicator& communicator, Options options)
   agree_on_errors(communicator_, [this] { set_up_locally(); });
   refuse_different_options();
   set_up_session();
+  probe_ = std::make_unique<AvailabilityProbe>(options_.threads);
   agree_on_errors(communicator_, [this] { open_outputs(); });
 }
 
@@ -163,6 +164,7 @@ void Trainer::train_step(std::int64_t step) {
   const Share share =
       session_->begin_step(std::min(options_.step_batch(), train_data_.samples() - position));
   const Sums sums = run_share(share, epoch, position + share.offset);
+  session_->see(probe_->cpu_cores(), probe_->memory_mib());
   const StepResult result =
       session_->end_step({static_cast<double>(share.count), sums.loss, {&sums.correct, 1}});
   statistics_->add(*session_, share.batch);

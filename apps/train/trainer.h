@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "common/output_file.h"
+#include "evenstep/availability.h"
 #include "evenstep/mpi.h"
 #include "evenstep/sampler.h"
 #include "kernels/data/idx.h"
@@ -59,6 +60,7 @@ class Trainer {
   std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<Slowdown> slowdown_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<AvailabilityProbe> probe_;
 
   std::int64_t total_steps_ = 0;
   double last_loss_ = 0;

@@ -285,3 +285,20 @@ TEST_CASE("a batch above the global batch is refused") {
   CHECK_THROWS_AS(session.begin_step(10), UsageError);
   CHECK_THROWS_AS(session.begin_step(-1), UsageError);
 }
+
+TEST_CASE("what a rank sees reaches all others, and stands until it sees anew") {
+  InProcessWorld world(3);
+  world.run([&](int rank) {
+    const auto communicator = world.communicator(rank);
+    Session session(*communicator, options_for(world, rank, 9));
+    for (int k = 0; k < 4; ++k) {
+      if (k == 1) session.see(0.25 * (rank + 1), 1024);
+      if (k == 3) session.see(-1, std::nan(""));
+      step(session, world.clock(rank), ms, session.begin_step());
+      for (int r = 0; r < 3; ++r) {
+        const double seen = k == 0 || k == 3 ? 0 : 0.25 * (r + 1);
+        CHECK(session.reports()[static_cast<std::size_t>(r)].cpu_cores == seen);
+      }
+    }
+  });
+}

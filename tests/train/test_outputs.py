@@ -62,7 +62,10 @@ class Outputs(job.JobTest):
     def test_log(self):
         log = self.result.log
         self.assertEqual([step["step"] for step in log], list(range(STEPS)))
+        self.assertEqual(log[0]["cpu_available"], [0] * RANKS)  # nothing was reported before it
         for step in log:
+            self.assertEqual(len(step["cpu_available"]), RANKS)
+            self.assertTrue(all(0 <= cores < 100 for cores in step["cpu_available"]), step)
             self.assertEqual(sum(step["shares"]), 1 if step["step"] % 6 == 5 else BATCH)
             for name in ("shares", "own_seconds", "wait_seconds"):
                 self.assertEqual(len(step[name]), RANKS)

@@ -96,6 +96,7 @@ struct RankReport {
   std::int64_t samples = 0;
   std::int64_t own_ns = 0;   ///< of this step: from the last collective's exit to this one's entry
   std::int64_t wait_ns = 0;  ///< in the previous step's collective
+  double cpu_cores = 0;      ///< seen available just before the next step; 0: not seen
 };
 
 /// One rank's copy of the balancer, with its clock. Every call is local; not thread safe. Steady
