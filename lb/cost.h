@@ -3,6 +3,8 @@
 // of 8 + 4 + 2 + 1, which costs more than 15/16 of a chunk of 16).
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -28,18 +30,60 @@ class SizeTable {
   explicit SizeTable(std::span<const std::int64_t> cost);
 
   /// w(b) in 1/units_per_sample of a sample; above 0 for b > 0.
-  std::int64_t units(Samples share) const;
+  std::int64_t units(Samples share) const {
+    const auto size = static_cast<Samples>(units_.size());
+    return share < size ? units_[static_cast<std::size_t>(share)] : share * units_per_sample;
+  }
   /// The largest share whose w(b) is at most `units`.
-  Samples largest_share(std::int64_t units) const;
+  Samples largest_share(std::int64_t units) const {
+    if (units_.empty()) return units / units_per_sample;
+    if (units < units_.back()) return largest_listed(units);
+    return std::max(static_cast<Samples>(units_.size()) - 1, units / units_per_sample);
+  }
 
  private:
+  Samples largest_listed(std::int64_t units) const;
+
   std::vector<std::int64_t> units_;  // by share
 };
 
+// The solver asks for these millions of times a second: inline, in 64 bits, and by a division of
+// doubles where that is exact. The rest, above some hours, is in 128 bits.
+inline constexpr std::int64_t ps_per_ns_units = 1000 * SizeTable::units_per_sample;
+inline constexpr Nanoseconds narrow_ns = std::numeric_limits<std::int64_t>::max() / ps_per_ns_units;
+Nanoseconds wide_finish_ns(const Cost& cost, std::int64_t units);
+std::int64_t wide_units_within(const Cost& cost, Nanoseconds time);
+
+/// a / b for a >= 0 and b > 0.
+inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  const double near = static_cast<double>(a) / static_cast<double>(b);
+  if (near >= static_cast<double>(std::int64_t{1} << 52)) return a / b;
+  const auto q = static_cast<std::int64_t>(near);  // off by one at most
+  const std::int64_t rest = a - q * b;
+  return q - (rest < 0 ? 1 : 0) + (rest >= b ? 1 : 0);
+}
+
 /// t(share), clamped to largest_field.
-Nanoseconds finish_ns(const Cost& cost, const SizeTable& table, Samples share);
+inline Nanoseconds finish_ns(const Cost& cost, const SizeTable& table, Samples share) {
+  if (share == 0) return 0;
+  const std::int64_t units = table.units(share);
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(cost.per_sample_ps, units, &product))
+    return wide_finish_ns(cost, units);
+  const Nanoseconds time = cost.fixed_ns + product / ps_per_ns_units;
+  return std::max(cost.floor_ns, std::min(time, largest_field));
+}
 
 /// The largest share with finish_ns(share) <= `time`; 0 if there is none but the empty one.
-Samples largest_share(const Cost& cost, const SizeTable& table, Nanoseconds time);
+inline Samples largest_share(const Cost& cost, const SizeTable& table, Nanoseconds time) {
+  if (time >= largest_field) return largest_field;  // finish_ns is clamped to it
+  if (time < cost.floor_ns || time < cost.fixed_ns) return 0;
+  if (cost.per_sample_ps == 0) return largest_field;
+  const Nanoseconds variable = time - cost.fixed_ns + 1;
+  const std::int64_t units = variable > narrow_ns
+                                 ? wide_units_within(cost, time)
+                                 : quotient(variable * ps_per_ns_units - 1, cost.per_sample_ps);
+  return table.largest_share(std::min(units, largest_field));
+}
 
 }  // namespace evenstep::lb

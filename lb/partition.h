@@ -25,6 +25,7 @@ struct SolverInput {
   Samples batch = 0;
   Samples granule = 1;               ///< shares are multiples of it, but for one rank's ragged rest
   const SizeTable* table = nullptr;  ///< null: w(b) = b
+  Nanoseconds near = 0;  ///< the last finish time: the closer, the quicker; the same answer for any
 };
 
 /// Minimises max_r t_r(b_r) over whole shares with sum b_r = batch, least_r <= b_r <= most_r, each

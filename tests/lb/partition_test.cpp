@@ -17,7 +17,7 @@ struct Case {
   Samples granule = 1;
   SizeTable table;
 
-  SolverInput input() const { return {ranks, batch, granule, &table}; }
+  SolverInput input() const { return {ranks, batch, granule, &table, 0}; }
   Samples rest() const { return batch % granule; }
   Samples floor(Samples share) const { return share - share % granule; }
   // What partition.h says `least` comes to.
@@ -126,7 +126,7 @@ void check_infeasible(const Case& c) {
 }
 
 // Returns whether the case had a solution.
-bool check_against_brute_force(const Case& c) {
+bool check_against_brute_force(const Case& c, Random& random) {
   INFO(c.text());
   const Nanoseconds best = BruteForce(c).finish_ns();
   if (best < 0) {
@@ -142,7 +142,9 @@ bool check_against_brute_force(const Case& c) {
     latest = std::max(latest, finish_ns(c.ranks[r].cost, c.table, shares[r]));
   REQUIRE(latest == finish);
   std::vector<Samples> again(c.ranks.size(), 99);
-  solve_partition(c.input(), again);
+  SolverInput near = c.input();
+  near.near = random.chance(0.5) ? random.whole(0, 2 * finish) : random.any_size(largest_field);
+  REQUIRE(solve_partition(near, again) == finish);
   REQUIRE(again == shares);
   return true;
 }
@@ -154,7 +156,7 @@ TEST_CASE("the solver finds the minimum over all partitions") {
   for (std::size_t ranks = 1; ranks <= 4; ++ranks)
     for (Samples batch = 0; batch <= 12; ++batch)
       for (int i = 0; i < 400; ++i)
-        solved += check_against_brute_force(random_case(random, ranks, batch)) ? 1 : 0;
+        solved += check_against_brute_force(random_case(random, ranks, batch), random) ? 1 : 0;
   CHECK(solved > 10000);
   CHECK(solved < 4 * 13 * 400);
 }
