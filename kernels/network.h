@@ -52,7 +52,8 @@ struct LossSums {
 };
 
 /// Called in backward of the last chunk, as soon as gradients [first, first + count) are final.
-/// Ranges come in ascending order of `first`, since parameters lie in the order backward fills.
+/// Ranges come in ascending order of `first`, since parameters lie in the order backward fills. In
+/// between, with a count of 0, whenever a layer is done: a moment to move communication along.
 using GradientReady = std::function<void(std::int64_t first, std::int64_t count)>;
 
 /// One rank's replica of a network. Not thread safe. All calls are local and return when done.

@@ -20,8 +20,6 @@ namespace {
 
 // Counts are cut below 2^31: not every MPI has the calls that take larger ones.
 constexpr std::size_t largest_count = std::size_t{1} << 30;
-// Sums that may be under way at once, for no allocation in a step.
-constexpr std::size_t most_requests = 64;
 // A wake-up costs a few microseconds of a core that others compute on. Who has waited for long
 // waits for a straggler, and can be woken a little later: seldom polls made four ranks on two cores
 // 4 to 6 % faster.
@@ -64,7 +62,6 @@ class MpiCommunicator final : public Communicator {
     int world = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     if (world == 1) refuse_singletons();
-    requests_.reserve(most_requests);
     agree_on_errors(*this, [] {
       int level = MPI_THREAD_SINGLE;
       MPI_Query_thread(&level);
@@ -88,7 +85,6 @@ class MpiCommunicator final : public Communicator {
 
   void start_sum(std::span<float> values) override {
     each_piece(values, [this](float* piece, int count) {
-      if (requests_.size() == most_requests) wait();
       MPI_Request& request = requests_.emplace_back(MPI_REQUEST_NULL);
       check(MPI_Iallreduce(MPI_IN_PLACE, piece, count, MPI_FLOAT, MPI_SUM, comm_, &request),
             "MPI_Iallreduce", count);
@@ -106,6 +102,11 @@ class MpiCommunicator final : public Communicator {
   }
 
   void wait() override {
+    if (wait_ == Wait::spin && !requests_.empty()) {
+      const auto count = static_cast<int>(requests_.size());
+      check(MPI_Waitall(count, requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall", count);
+      requests_.clear();
+    }
     for (int polls = 0; !progress(); ++polls) {
       if (wait_ == Wait::yield) sched_yield();
       if (wait_ == Wait::sleep)
@@ -233,7 +234,7 @@ class MpiCommunicator final : public Communicator {
   Wait wait_ = Wait::spin;
   int threads_ = 1;
   std::int64_t sum_calls_ = 0;
-  std::vector<MPI_Request> requests_;
+  std::vector<MPI_Request> requests_;  // of the sums under way
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "evenstep/in_process.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -7,23 +9,45 @@
 #include <thread>
 
 namespace evenstep {
+namespace {
 
-// All ranks meet at one barrier for each collective; the last to arrive does the work for all.
+constexpr std::int64_t most_sums_under_way = 256;
+// Twice as many places: no rank comes to use one again before all have seen what was there.
+constexpr std::size_t places = 2 * most_sums_under_way;
+
+// One started sum: complete once all ranks have brought their values.
+struct Sum {
+  std::vector<std::span<float>> spans;  // by rank
+  int arrived = 0;
+  std::int64_t end_ns = 0;
+
+  bool done() const { return arrived == static_cast<int>(spans.size()); }
+};
+
+}  // namespace
+
+// A rank that starts a sum leaves its values there; the last one to come does the work for all.
 struct InProcessWorld::State {
   explicit State(int ranks)
       : clocks(static_cast<std::size_t>(ranks)),
-        spans(static_cast<std::size_t>(ranks)),
-        texts(static_cast<std::size_t>(ranks)) {}
+        sums(places),
+        texts(static_cast<std::size_t>(ranks)) {
+    for (Sum& sum : sums) sum.spans.resize(clocks.size());
+  }
 
   std::vector<ManualClock> clocks;
   std::mutex mutex;
   std::condition_variable arrival;
-  std::vector<std::span<float>> spans;
+  std::vector<Sum> sums;  // the sum of number n is at n modulo the size
+  std::int64_t link_free_ns = 0;
+  std::int64_t link_ns_per_value = 0;
   std::vector<std::string> texts;
   std::vector<float> total;
   int arrived = 0;
   std::int64_t meetings = 0;
   bool aborted = false;
+
+  Sum& sum(std::int64_t number) { return sums[static_cast<std::size_t>(number) % places]; }
 
   template <typename Work>
   void meet(Work&& work) {
@@ -41,16 +65,26 @@ struct InProcessWorld::State {
     if (aborted) throw Error("another rank ended the job");
   }
 
-  void sum_spans() {
-    total.assign(spans[0].begin(), spans[0].end());
-    for (std::size_t r = 1; r < spans.size(); ++r)
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += spans[r][i];
-    for (auto& span : spans) std::ranges::copy(total, span.begin());
+  void bring(std::int64_t number, std::size_t rank, std::span<float> values) {
+    const std::lock_guard lock(mutex);
+    if (aborted) throw Error("another rank ended the job");
+    Sum& mine = sum(number);
+    if (mine.done()) mine.arrived = 0;
+    if (mine.arrived == 0) mine.end_ns = 0;
+    mine.spans[rank] = values;
+    mine.end_ns = std::max(mine.end_ns, clocks[rank].now_ns());
+    if (++mine.arrived < static_cast<int>(clocks.size())) return;
+    add_up(mine);
+    arrival.notify_all();
   }
-  void align_clocks() {
-    std::int64_t latest = 0;
-    for (const ManualClock& clock : clocks) latest = std::max(latest, clock.now_ns());
-    for (ManualClock& clock : clocks) clock.set_ns(latest);
+  void add_up(Sum& sum) {
+    total.assign(sum.spans[0].begin(), sum.spans[0].end());
+    for (std::size_t r = 1; r < sum.spans.size(); ++r)
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += sum.spans[r][i];
+    for (auto& span : sum.spans) std::ranges::copy(total, span.begin());
+    const auto values = static_cast<std::int64_t>(total.size());
+    link_free_ns = std::max(link_free_ns, sum.end_ns) + values * link_ns_per_value;
+    sum.end_ns = link_free_ns;
   }
   void abort() {
     const std::lock_guard lock(mutex);
@@ -68,15 +102,21 @@ class InProcessWorld::Rank final : public Communicator {
   const std::string& host() const override { return host_; }
 
   void start_sum(std::span<float> values) override {
-    ++sum_calls_;
-    state_.spans[static_cast<std::size_t>(rank_)] = values;
-    state_.meet([this] {
-      state_.sum_spans();
-      state_.align_clocks();
-    });
+    if (sum_calls_ - ended_ == most_sums_under_way)
+      throw Error(fmt::format("more than {} sums are under way", most_sums_under_way));
+    state_.bring(sum_calls_++, static_cast<std::size_t>(rank_), values);
   }
-  bool progress() override { return true; }
-  void wait() override {}
+  bool progress() override {
+    const std::lock_guard lock(state_.mutex);
+    return ended_before(state_.clocks[static_cast<std::size_t>(rank_)].now_ns());
+  }
+  void wait() override {
+    ManualClock& clock = state_.clocks[static_cast<std::size_t>(rank_)];
+    std::unique_lock lock(state_.mutex);
+    state_.arrival.wait(lock, [&] { return state_.aborted || ended_before(INT64_MAX); });
+    if (ended_ < sum_calls_) throw Error("another rank ended the job");
+    clock.set_ns(std::max(clock.now_ns(), last_end_ns_));
+  }
 
   std::vector<std::string> gather(const std::string& mine) override {
     state_.texts[static_cast<std::size_t>(rank_)] = mine;
@@ -90,10 +130,21 @@ class InProcessWorld::Rank final : public Communicator {
   std::int64_t sum_calls() const override { return sum_calls_; }
 
  private:
+  // Whether all sums started so far had ended by `now`.
+  bool ended_before(std::int64_t now) {
+    for (; ended_ < sum_calls_ && state_.sum(ended_).done(); ++ended_) {
+      if (state_.sum(ended_).end_ns > now) return false;
+      last_end_ns_ = state_.sum(ended_).end_ns;
+    }
+    return ended_ == sum_calls_;
+  }
+
   State& state_;
   int rank_;
   std::string host_ = "localhost";
   std::int64_t sum_calls_ = 0;
+  std::int64_t ended_ = 0;
+  std::int64_t last_end_ns_ = 0;
 };
 
 InProcessWorld::InProcessWorld(int ranks) : state_(std::make_unique<State>(ranks)) {}
@@ -105,6 +156,10 @@ std::unique_ptr<Communicator> InProcessWorld::communicator(int rank) {
 
 ManualClock& InProcessWorld::clock(int rank) {
   return state_->clocks[static_cast<std::size_t>(rank)];
+}
+
+void InProcessWorld::set_link(std::int64_t ns_per_value) {
+  state_->link_ns_per_value = ns_per_value;
 }
 
 void InProcessWorld::run(const std::function<void(int rank)>& body) {

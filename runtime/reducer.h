@@ -1,27 +1,59 @@
-// Sums an arena over all ranks. Backward tells it which gradients are final, so that a reducer may
-// start their sum early; this one does not: one blocking call when all are there.
+// Sums an arena over all ranks, bucket by bucket. Backward tells it which gradients are final: a
+// bucket whose last gradient is written is started at once and moved along while backward goes on.
+// All ranks start the same buckets in the same order, a rank without samples all of them at the
+// end, so that the number of calls depends on the plan alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "evenstep/communicator.h"
+#include "evenstep/session.h"
 #include "runtime/gradient_arena.h"
 
 namespace evenstep {
 
+/// The same on all ranks.
+struct ReducePlan {
+  Overlap overlap = Overlap::off;
+  std::vector<std::size_t> bucket_ends;  ///< cut_buckets
+};
+
 class Reducer {
  public:
-  Reducer(Communicator& communicator, GradientArena& arena)
-      : communicator_(communicator), arena_(arena) {}
+  /// `balance` is told which time is spent inside the communicator before finish().
+  Reducer(Communicator& communicator, GradientArena& arena, Balance& balance)
+      : communicator_(communicator), arena_(arena), balance_(balance) {}
 
-  /// Gradients [first, first + count) are final. Local.
-  void ready(std::int64_t /*first*/, std::int64_t /*count*/) {}
-  /// The whole arena is final: sums what was not started yet and waits for all. Collective.
-  void finish() { communicator_.sum(arena_.all()); }
+  /// For the next step. `plan` must stay. Local.
+  void begin(const ReducePlan& plan) {
+    plan_ = &plan;
+    started_ = 0;
+    final_ = 0;
+  }
+  /// Gradients [first, first + count) are final. Starts buckets; local, does not block.
+  void ready(std::int64_t first, std::int64_t count);
+  /// Moves started buckets along. Local.
+  void progress();
+  /// The whole arena is final: starts what is left and waits for all. Collective.
+  void finish();
 
  private:
+  // Elements of the buckets that have been started.
+  std::size_t started_end() const { return started_ == 0 ? 0 : plan_->bucket_ends[started_ - 1]; }
+  std::span<float> next_bucket() {
+    const std::size_t first = started_end();
+    return arena_.all().subspan(first, plan_->bucket_ends[started_] - first);
+  }
+  void start_up_to(std::size_t end);
+
   Communicator& communicator_;
   GradientArena& arena_;
+  Balance& balance_;
+  const ReducePlan* plan_ = nullptr;
+  std::size_t started_ = 0;  // buckets
+  std::size_t final_ = 0;    // elements, from the first on
 };
 
 }  // namespace evenstep

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/buckets.h"
 #include "runtime/elementwise.h"
 #include "runtime/gradient_arena.h"
 #include "runtime/handshake.h"
@@ -12,11 +13,38 @@
 namespace evenstep {
 namespace {
 
+constexpr std::int64_t default_bucket_bytes = 1 << 20;
+
+void check_layers(const SessionOptions& options) {
+  const auto& ends = options.layer_ends;
+  if (ends.empty()) return;
+  if (ends.front() < 0 || !std::ranges::is_sorted(ends) || ends.back() != options.gradients)
+    throw UsageError(
+        fmt::format("the layers' ends must ascend from 0 to the number of gradients, {}; "
+                    "they go from {} to {}",
+                    options.gradients, ends.front(), ends.back()));
+}
+
 void check_options(const SessionOptions& options) {
   check(options);
   if (options.gradients < 0)
     throw UsageError(
         fmt::format("the number of gradients is {}, it must be at least 0", options.gradients));
+  if (options.bucket_bytes < 0)
+    throw UsageError(fmt::format("the size of buckets is {} bytes, it must be at least 0",
+                                 options.bucket_bytes));
+  check_layers(options);
+  if (options.overlap != name(Overlap::off) && options.overlap != name(Overlap::tests))
+    throw UsageError(
+        fmt::format("unknown overlap '{}'; choose one of off, tests", options.overlap));
+}
+
+ReducePlan make_plan(const SessionOptions& options, std::size_t tail) {
+  const auto gradients = static_cast<std::size_t>(options.gradients);
+  if (options.overlap == name(Overlap::off)) return {Overlap::off, {gradients + tail}};
+  const std::int64_t bytes = options.bucket_bytes > 0 ? options.bucket_bytes : default_bucket_bytes;
+  return {Overlap::tests, cut_buckets(options.layer_ends, gradients, tail,
+                                      static_cast<std::size_t>(bytes) / sizeof(float))};
 }
 
 std::vector<std::string> hosts_of(std::span<const RankStart> ranks) {
@@ -33,14 +61,20 @@ struct Session::State {
         hosts(hosts_of(ranks)),
         balance(communicator.rank(), ranks, options),
         arena(static_cast<std::size_t>(options.gradients), balance.tail_size()),
-        reducer(communicator, arena) {}
+        plan(make_plan(options, balance.tail_size())),
+        reducer(communicator, arena, balance) {}
 
+  Share begin(Share share) {
+    reducer.begin(plan);
+    return share;
+  }
   StepResult end(const StepSums& mine);
 
   std::vector<RankStart> ranks;
   std::vector<std::string> hosts;
   Balance balance;
   GradientArena arena;
+  ReducePlan plan;
   Reducer reducer;
 };
 
@@ -61,12 +95,15 @@ Session::Session(Communicator& communicator, const SessionOptions& options) {
 }
 Session::~Session() = default;
 
-Share Session::begin_step() { return state_->balance.begin_step(); }
-Share Session::begin_step(std::int64_t batch) { return state_->balance.begin_step(batch); }
+Share Session::begin_step() { return state_->begin(state_->balance.begin_step()); }
+Share Session::begin_step(std::int64_t batch) {
+  return state_->begin(state_->balance.begin_step(batch));
+}
 std::span<float> Session::gradients() { return state_->arena.gradients(); }
 void Session::gradients_ready(std::int64_t first, std::int64_t count) {
   state_->reducer.ready(first, count);
 }
+void Session::progress() { state_->reducer.progress(); }
 StepResult Session::end_step(const StepSums& sums) { return state_->end(sums); }
 void Session::watch_parameters(std::span<const float> parameters) {
   state_->balance.watch_parameters(parameters);
@@ -86,5 +123,9 @@ std::int64_t Session::own_ns() const { return state_->balance.own_ns(); }
 std::int64_t Session::last_wait_ns() const { return state_->balance.last_wait_ns(); }
 std::int64_t Session::balance_ns() const { return state_->balance.balance_ns(); }
 int Session::resizes() const { return state_->balance.resizes(); }
+Overlap Session::overlap() const { return state_->plan.overlap; }
+int Session::buckets() const { return static_cast<int>(state_->plan.bucket_ends.size()); }
+
+const char* name(Overlap overlap) { return overlap == Overlap::off ? "off" : "tests"; }
 
 }  // namespace evenstep

@@ -1,5 +1,6 @@
-// A rank's own time: from the exit of one step's collective to the entry of the next one's, split
-// by phase, without what was spent off the clock.
+// A rank's own time: from the exit of one step's last collective to the entry of the next one's,
+// split by phase, without what was spent off the clock or inside the communication library: sums
+// that are started or moved along during backward are waiting, not work.
 #pragma once
 
 #include <array>
@@ -20,10 +21,14 @@ class Stopwatch {
     last_ = now;
   }
   void pause() { paused_at_ = clock_.now_ns(); }
-  void resume() {
-    const std::int64_t pause = clock_.now_ns() - paused_at_;
-    last_ += pause;
-    exit_ += pause;
+  void resume() { leave_out(clock_.now_ns() - paused_at_); }
+
+  /// Around calls of the communication library before enter_collective.
+  void begin_call() { call_at_ = clock_.now_ns(); }
+  void end_call() {
+    const std::int64_t call_ns = clock_.now_ns() - call_at_;
+    leave_out(call_ns);
+    calls_ns_ += call_ns;
   }
 
   /// Ends a rank's own part of the step.
@@ -35,19 +40,28 @@ class Stopwatch {
   }
   void leave_collective() {
     last_ = exit_ = clock_.now_ns();
-    wait_ns_ = exit_ - entry_;
+    wait_ns_ = exit_ - entry_ + calls_ns_;
+    calls_ns_ = 0;
   }
 
   std::int64_t own_ns() const { return own_ns_; }
+  /// Inside the last step's collectives, from start to end.
   std::int64_t wait_ns() const { return wait_ns_; }
   const std::array<std::int64_t, phases>& phase_ns() const { return done_phase_ns_; }
 
  private:
+  void leave_out(std::int64_t ns) {
+    last_ += ns;
+    exit_ += ns;
+  }
+
   const Clock& clock_;
   std::int64_t exit_ = 0;
   std::int64_t entry_ = 0;
   std::int64_t last_ = 0;
   std::int64_t paused_at_ = 0;
+  std::int64_t call_at_ = 0;
+  std::int64_t calls_ns_ = 0;
   std::int64_t own_ns_ = 0;
   std::int64_t wait_ns_ = 0;
   std::array<std::int64_t, phases> phase_ns_{};

@@ -21,10 +21,9 @@ constexpr std::int64_t largest_steps = std::int64_t{1} << 40;
 constexpr double least_speed = 0.001;  // of --emulate
 
 // Promised by the design and not there yet: refused by name rather than as unknown.
-constexpr const char* flags_to_come[] = {"--profile",     "--checkpoint", "--checkpoint-every",
-                                         "--resume",      "--on-failure", "--reproducible",
-                                         "--stall-abort", "--stall-warn", "--time-limit",
-                                         "--tail",        "--bucket-mb"};
+constexpr const char* flags_to_come[] = {
+    "--profile",      "--checkpoint",  "--checkpoint-every", "--resume",     "--on-failure",
+    "--reproducible", "--stall-abort", "--stall-warn",       "--time-limit", "--tail"};
 constexpr const char* models_to_come[] = {"cifarnet", "resnet20", "resnet32",   "resnet56",
                                           "resnet50", "gpt",      "inception3", "svm"};
 
@@ -42,8 +41,8 @@ auto one_of(Known names, std::span<const char* const> to_come) {
 
 constexpr const char* on_off[] = {"on", "off"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
-constexpr const char* overlaps[] = {"auto", "off"};
-constexpr const char* overlaps_to_come[] = {"tests", "thread"};
+constexpr const char* overlaps[] = {"auto", "off", "tests"};
+constexpr const char* overlaps_to_come[] = {"thread"};
 constexpr const char* dtypes[] = {"f32", "bf16"};
 constexpr const char* optimizers[] = {"sgd", "adamw", "lars"};
 constexpr const char* schedules[] = {"constant", "cosine", "step"};
@@ -143,6 +142,9 @@ void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
       ->check(one_of(std::span(waits)));
   app.add_option("--overlap", o.overlap, "of communication with backward; auto is off for now")
       ->check(one_of(std::span(overlaps), overlaps_to_come));
+  app.add_option("--bucket-mb", o.bucket_mb,
+                 "least size of a bucket of gradients but the last; 0: measured")
+      ->check(real(0, 1024));
   app.add_option("--emulate", texts.emulate,
                  "slow ranks down: a speed from 0.001 to 1 for each rank, such as 0.4,0.2,1");
   app.add_option("--inject", texts.inject, "a delay: rank:phase:ms[:from-to]");

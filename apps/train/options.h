@@ -34,6 +34,7 @@ struct Options {
   std::string predictor = "narx";
   std::string wait = "auto";
   std::string overlap = "auto";
+  double bucket_mb = 0;  ///< 0: measured
   kernels::Dtype dtype = kernels::Dtype::f32;
   int threads = 0;  ///< 0: this rank's part of the node's cores
   OptimizerOptions optimizer;

@@ -92,6 +92,8 @@ Summary gather_summary(const Finished& run) {
       {"balance_seconds", 1e-9 * static_cast<double>(run.session.balance_ns())},
       {"model", run.options.model},
       {"wait", name(wait_of(run.communicator))},
+      {"overlap", name(run.session.overlap())},
+      {"buckets", run.session.buckets()},
       {"threads", run.options.threads},
       {"version", version()}};
   return summary;

@@ -13,6 +13,8 @@
 namespace evenstep::train {
 namespace {
 
+constexpr double bytes_per_mb = 1 << 20;
+
 std::string checksum(const kernels::Dataset& data) {
   auto sum = crc32(0, data.labels.data(), static_cast<uInt>(data.labels.size()));
   sum = crc32_z(sum, data.pixels.data(), data.pixels.size());
@@ -39,6 +41,22 @@ void refuse_other_shape(const kernels::Dataset& test, const kernels::Dataset& tr
     throw Error(fmt::format(
         "the test images have {}x{} pixels, the training images {}x{}; they must belong together",
         test.shape.height, test.shape.width, train.shape.height, train.shape.width));
+}
+
+std::string_view layer_of(const kernels::ParameterRange& range) {
+  return std::string_view(range.name).substr(0, range.name.rfind('.'));
+}
+
+// A layer's gradients are final together.
+std::vector<std::int64_t> layer_ends(const kernels::Network& network) {
+  std::vector<std::int64_t> ends;
+  std::string_view layer;
+  for (const kernels::ParameterRange& range : network.parameters()) {
+    if (ends.empty() || layer_of(range) != layer) ends.emplace_back();
+    layer = layer_of(range);
+    ends.back() = range.first + range.count;
+  }
+  return ends;
 }
 
 }  // namespace
@@ -106,6 +124,9 @@ void Trainer::set_up_session() {
   options.balance = options_.balance;
   options.predictor = options_.predictor;
   options.metrics = 1;  // correct answers
+  options.overlap = options_.overlap == "auto" ? "off" : options_.overlap;
+  options.bucket_bytes = static_cast<std::int64_t>(options_.bucket_mb * bytes_per_mb);
+  options.layer_ends = layer_ends(*network_);
   options.must_agree.emplace_back("training data of the checksum", checksum(train_data_));
   options.must_agree.emplace_back("test data of the checksum", checksum(test_data_));
   stage_any();  // what runs depends on the data: gradients that are zero are skipped

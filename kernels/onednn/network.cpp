@@ -215,7 +215,9 @@ void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradien
       placed.layer->backward_parameters(size, pass, own);
       if (pass.last && ready) (*ready)(placed.first, placed.count);
     }
-    if (i > first_trained_) placed.layer->backward_input(size);
+    if (i == first_trained_) break;
+    placed.layer->backward_input(size);
+    if (pass.last && ready) (*ready)(placed.first + placed.count, 0);
   }
   // In-place layers have left nothing to run backward on again.
   forward_size_.reset();

@@ -37,6 +37,37 @@ TEST_CASE("clocks meet at the latest") {
   });
 }
 
+TEST_CASE("sums run at the same time, in the order of their start") {
+  InProcessWorld world(3);
+  world.set_link(10);
+  world.run([&](int rank) {
+    const auto communicator = world.communicator(rank);
+    std::vector<float> one(5, static_cast<float>(rank));
+    std::vector<float> two(3, 1);
+    communicator->start_sum(one);
+    world.clock(rank).advance_ns(20 * rank);
+    communicator->start_sum(two);
+    communicator->wait();
+    CHECK(communicator->progress());
+    CHECK(one == std::vector<float>(5, 3));
+    CHECK(two == std::vector<float>(3, 3));
+    CHECK(world.clock(rank).now_ns() == 5 * 10 + 3 * 10);
+    world.clock(rank).advance_ns(rank);
+    communicator->sum(two);
+    CHECK(world.clock(rank).now_ns() == 80 + 2 + 3 * 10);
+  });
+}
+
+TEST_CASE("more sums than a rank may have under way are refused") {
+  InProcessWorld world(1);
+  const auto communicator = world.communicator(0);
+  std::vector<float> values(300);
+  for (std::size_t i = 0; i < 256; ++i) communicator->start_sum(std::span(values).subspan(i, 1));
+  CHECK_THROWS_WITH(communicator->start_sum(values), "more than 256 sums are under way");
+  communicator->wait();
+  communicator->sum(values);
+}
+
 TEST_CASE("an error on one rank is agreed by all, with the lowest rank's text and code") {
   InProcessWorld world(5);
   std::atomic<int> agreed = 0;

@@ -15,6 +15,8 @@ class BadOptions(job.JobTest):
             refuse(["--schedule", "linear"], "--schedule", "linear", "constant, cosine, step")
             refuse(["--eval", "yes"], "--eval", "yes", "on, off")
             refuse(["--overlap", "on"], "--overlap", "on", "auto, off")
+            refuse(["--bucket-mb", "-1"], "--bucket-mb", "-1")
+            refuse(["--bucket-mb", "2000"], "--bucket-mb", "2000", "1024")
             refuse(["--ballance", "even"], "--ballance", "--help")
             refuse(["stray"], "stray", "--help")
             refuse(["-x"], "-x", "--help")
@@ -29,7 +31,7 @@ class BadOptions(job.JobTest):
             for flag in ("profile", "checkpoint", "checkpoint-every", "resume", "on-failure",
                          "reproducible", "stall-abort", "stall-warn", "time-limit"):
                 refuse([f"--{flag}=1"], f"--{flag}", "not built yet", ranks=1)
-            for flag, value in (("--model", "resnet20"), ("--overlap", "tests")):
+            for flag, value in (("--model", "resnet20"), ("--overlap", "thread")):
                 refuse([flag, value], flag, value, "not built yet", ranks=1)
 
     def test_global_batch(self):

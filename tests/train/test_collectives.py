@@ -1,4 +1,4 @@
-"""One all-reduce a steady step and no other MPI call, balancing on or off: counted through MPI's profiling
+"""One all-reduce a bucket and no other MPI call in a steady step, balancing on or off: counted through MPI's profiling
 interface, as the difference between a run and one of twice its steps."""
 import collections
 import json
@@ -15,25 +15,26 @@ def is_polling(name):
 
 
 class Collectives(job.JobTest):
-    def counts(self, ranks, steps, flags):
+    def counts(self, ranks, steps, flags, calls):
         """Calls by name, a mapping a rank."""
         counts = self.folder / "counts"
-        result = self.train("--model", "softmax", "--global-batch", 12, "--steps", steps, "--eval", "off", *flags,
-                            ranks=ranks, wrap=("env", f"LD_PRELOAD={COUNTER}", f"EVENSTEP_PMPI_COUNTS={counts}"))
-        self.assertEqual(result.summary["collectives_per_step"], 1)
+        common = ["--model", "softmax", "--global-batch", 12, "--steps", steps, "--eval", "off", "--overlap", "off"]
+        result = self.train(*job.override(common, flags), ranks=ranks,
+                            wrap=("env", f"LD_PRELOAD={COUNTER}", f"EVENSTEP_PMPI_COUNTS={counts}"))
+        self.assertEqual(result.summary["collectives_per_step"], calls)
         return [collections.Counter(json.loads(counts.with_name(f"counts.{rank}").read_text()))
                 for rank in range(ranks)]
 
-    def check(self, ranks, *flags):
+    def check(self, ranks, *flags, calls=1):
         with self.subTest(" ".join(map(str, flags)), ranks=ranks):
-            once, twice = self.counts(ranks, STEPS, flags), self.counts(ranks, 2 * STEPS, flags)
+            once, twice = (self.counts(ranks, steps, flags, calls) for steps in (STEPS, 2 * STEPS))
             for short, long in zip(once, twice):
                 # The counter is in place: it has seen the start.
                 self.assertGreaterEqual(short["MPI_Init_thread"] + short["MPI_Init"], 1)
                 self.assertGreaterEqual(short["MPI_Allgather"], 1)
                 more = {name: long[name] - short[name] for name in long | short
                         if long[name] != short[name] and not is_polling(name)}
-                self.assertEqual(sum(more.values()), STEPS, more)
+                self.assertEqual(sum(more.values()), calls * STEPS, more)
                 self.assertLessEqual(set(more), {"MPI_Allreduce", "MPI_Iallreduce"}, more)
 
     def test_ranks(self):
@@ -44,6 +45,12 @@ class Collectives(job.JobTest):
     def test_waiting(self):
         for wait in ("spin", "yield", "sleep"):
             self.check(3, "--balance", "even", "--wait", wait)
+
+    def test_buckets(self):
+        """As many calls as buckets, balancing on or off, on ranks without samples too."""
+        for balance, batch in (("off", 12), ("even", 12), ("even", 1)):
+            self.check(3, "--model", "mlp", "--overlap", "tests", "--bucket-mb", 0.5, "--balance", balance,
+                       "--global-batch", batch, calls=5)
 
     def test_static(self):
         self.check(2, "--balance", "static")

@@ -95,7 +95,7 @@ const char* name(Phase phase);
 struct RankReport {
   std::int64_t samples = 0;
   std::int64_t own_ns = 0;   ///< of this step: from the last collective's exit to this one's entry
-  std::int64_t wait_ns = 0;  ///< in the previous step's collective
+  std::int64_t wait_ns = 0;  ///< in the previous step's collectives
   double cpu_cores = 0;      ///< seen available just before the next step; 0: not seen
 };
 
@@ -138,6 +138,10 @@ class Balance {
   /// Time between pause and resume (other collectives, evaluation, checkpoints) is nobody's own.
   void pause();
   void resume();
+  /// Around calls before write() that start nonblocking collectives or move them along: such time
+  /// is waiting, not this rank's own.
+  void begin_call();
+  void end_call();
   /// The next step pays for a start-up: its time says nothing of the rank's speed. The first step
   /// is cold anyhow.
   void mark_cold();
@@ -151,7 +155,8 @@ class Balance {
   std::span<const std::int64_t> partition() const;
   /// This rank's time by Phase in the last step, in nanoseconds.
   std::span<const std::int64_t> phase_ns() const;
-  /// This rank's own time in the last step, and its time between write and read, in nanoseconds.
+  /// This rank's own time in the last step, and its time in begin_call to end_call and in write to
+  /// read, in nanoseconds.
   std::int64_t own_ns() const;
   std::int64_t last_wait_ns() const;
   /// Time this rank spent deciding on partitions, over all steps, in nanoseconds.

@@ -21,15 +21,28 @@
 
 namespace evenstep {
 
+/// How sums of gradients run while backward is still computing.
+///   off     they do not: one blocking call a step, when all gradients are there
+///   tests   a bucket is started by gradients_ready when its last gradient is final, and moved
+///           along by gradients_ready and progress
+enum class Overlap { off, tests };
+/// "off", "tests".
+const char* name(Overlap overlap);
+
 struct SessionOptions : BalanceOptions {
-  std::int64_t gradients = 0;  ///< elements of the gradient vector
+  std::int64_t gradients = 0;     ///< elements of the gradient vector
+  std::string overlap = "off";    ///< off or tests
+  std::int64_t bucket_bytes = 0;  ///< least size of a bucket but the last; 0: a default
+  /// Where the ranges end that gradients_ready is called with, ascending, as far as known: buckets
+  /// are cut there. The same on all ranks.
+  std::vector<std::int64_t> layer_ends = {};
   /// Options that must be equal on all ranks, as name and value: checked at start.
   std::vector<std::pair<std::string, std::string>> must_agree = {};
 };
 
 /// One rank's end of a training job. Not thread safe. Constructor and end_step: collective; all
 /// others, the destructor too: local. Steady steps allocate nothing, make no system
-/// call of their own and one all-reduce.
+/// call of their own and one all-reduce a bucket.
 class Session {
  public:
   /// Compares version, options and sizes over all ranks, and exchanges limits and forecasts.
@@ -49,9 +62,14 @@ class Session {
   /// the share, to be written by the caller (zeros for an empty share). After end_step: the
   /// average.
   std::span<float> gradients();
-  /// Says that gradients [first, first + count) will not be written again in this step, so that
-  /// their sum may start. Optional; ranges ascend. The blocking reducer makes no use of it.
+  /// Says that gradients [first, first + count) will be neither written nor read before end_step:
+  /// the buckets that they complete are started, under way ones are moved along. Optional, ranges
+  /// ascend without gaps; a count of 0 only moves along. Local, does not block. Time in here counts
+  /// as waiting, like that in end_step.
   void gradients_ready(std::int64_t first, std::int64_t count);
+  /// Moves started buckets along: MPI does nothing by itself. For long stretches of work between
+  /// two calls of gradients_ready. Local, does not block.
+  void progress();
 
   /// Sums gradients, weights, losses, metrics and news over all ranks; averages; decides on the
   /// next partition. Collective, blocking. Throws AgreedError, naming the rank, where a rank is at
@@ -82,12 +100,16 @@ class Session {
   std::span<const std::string> hosts() const;
   /// This rank's time by Phase in the last step, in nanoseconds.
   std::span<const std::int64_t> phase_ns() const;
-  /// This rank's own time in the last step, and its time in that step's collective, in nanoseconds.
+  /// This rank's own time in the last step, and its time in that step's collectives, from their
+  /// start to their end, in nanoseconds.
   std::int64_t own_ns() const;
   std::int64_t last_wait_ns() const;
   /// Time this rank spent deciding on partitions, over all steps, in nanoseconds.
   std::int64_t balance_ns() const;
   int resizes() const;
+  /// How the next step's sums run, and as how many. The same on all ranks.
+  Overlap overlap() const;
+  int buckets() const;
 
  private:
   struct State;
