@@ -30,7 +30,7 @@ std::unique_ptr<Network> make_network(const NetworkOptions& options) {
     const bool f32 = options.dtype == Dtype::f32;
     filled.largest_chunk = f32 ? model.largest_chunk_f32 : model.largest_chunk_bf16;
   }
-  return make_network(model.layers, filled);
+  return make_network(model.layers(), filled);
 }
 
 void initialise_parameters(std::span<const ParameterRange> ranges, std::uint64_t seed,

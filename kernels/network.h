@@ -23,10 +23,11 @@ struct SampleShape {
   int height = 28;
   int width = 28;
   std::int64_t elements() const { return std::int64_t{channels} * height * width; }
+  bool operator==(const SampleShape&) const = default;
 };
 
 struct NetworkOptions {
-  std::string model = "cnn";  ///< softmax, mlp or cnn (design, section 5)
+  std::string model = "cnn";  ///< one of model_names()
   Dtype dtype = Dtype::f32;
   SampleShape input;
   int classes = 10;

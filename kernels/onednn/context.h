@@ -63,6 +63,7 @@ struct Tensor {
   /// Appends the views for the menu's next size.
   void add_values(MemoryPlan& plan, const dnnl::memory::desc& desc);
   void add_gradients(MemoryPlan& plan, const dnnl::memory::desc& desc);
+  bool has_gradients() const { return !gradients.empty(); }
 };
 
 /// The plain or channel-blocked layout of activations with this description: one of nchw, nhwc,

@@ -1,5 +1,7 @@
 #include "kernels/onednn/convolution.h"
 
+#include <utility>
+
 namespace evenstep::kernels::onednn {
 namespace {
 
@@ -7,16 +9,14 @@ using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 using dnnl::algorithm;
 constexpr auto f32 = dnnl::memory::data_type::f32;
-const dnnl::memory::dims ones{1, 1};  // stride and padding
 
 }  // namespace
 
-Convolution::Convolution(Context& context, GradientRegions& regions, const Tensor& input,
-                         int outputs)
-    : input_(input), stream_(context.stream) {
+Convolution::Convolution(Context& context, const Tensor& input, const Node& node)
+    : input_(input), bias_(node.spec.bias), stream_(context.stream) {
   output_.values_region = context.plan.new_region();
-  output_.gradients_region = regions.next();
-  forward_.emplace(context, input, outputs, output_);
+  output_.gradients_region = context.plan.new_region();
+  forward_.emplace(context, input, node, output_);
   for (const dnnl::memory& values : output_.values) {
     output_.add_gradients(context.plan, values.get_desc());
   }
@@ -29,21 +29,24 @@ void Convolution::make_backward_parameters(Context& context) {
     const ConvolutionForward::Desc& forward = forward_->desc(size);
     return dnnl::convolution_backward_weights::primitive_desc(
         context.engine, algorithm::convolution_direct, input_.values[size].get_desc(), weights,
-        forward.bias_desc(), forward.dst_desc(), ones, ones, ones, forward, context.attributes);
+        forward.bias_desc(), forward.dst_desc(), forward_->strides(), forward_->padding(),
+        forward_->padding(), forward, context.attributes);
   };
   const Desc plain = forward_->plain_weights().get_desc();
   const Desc any(plain.get_dims(), f32, Tag::any);
   const std::size_t sizes = input_.values.size();
   const Desc written = make_desc(sizes - 1, any).diff_weights_desc();
-  const Desc bias = forward_->desc(0).bias_desc();
   weight_sum_ = GradientSum(context, context.weight_part, written, plain, written);
-  bias_sum_ = GradientSum(context, context.bias_part, bias, bias, bias);
+  if (bias_) {
+    const Desc bias = forward_->desc(0).bias_desc();
+    bias_sum_ = GradientSum(context, context.bias_part, bias, bias, bias);
+  }
   for (std::size_t size = 0; size < sizes; ++size) {
-    backward_parameters_.push_back(
-        context.bind(make_desc(size, written), {{DNNL_ARG_SRC, input_.values[size]},
-                                                {DNNL_ARG_DIFF_DST, output_.gradients[size]},
-                                                {DNNL_ARG_DIFF_WEIGHTS, weight_sum_.target()},
-                                                {DNNL_ARG_DIFF_BIAS, bias_sum_.target()}}));
+    std::vector<Call::Argument> arguments = {{DNNL_ARG_SRC, input_.values[size]},
+                                             {DNNL_ARG_DIFF_DST, output_.gradients[size]},
+                                             {DNNL_ARG_DIFF_WEIGHTS, weight_sum_.target()}};
+    if (bias_) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias_sum_.target()});
+    backward_parameters_.push_back(context.bind(make_desc(size, written), std::move(arguments)));
   }
 }
 
@@ -52,7 +55,8 @@ void Convolution::make_backward_input(Context& context) {
     const ConvolutionForward::Desc& forward = forward_->desc(size);
     return dnnl::convolution_backward_data::primitive_desc(
         context.engine, algorithm::convolution_direct, input_.gradients[size].get_desc(), weights,
-        forward.dst_desc(), ones, ones, ones, forward, context.attributes);
+        forward.dst_desc(), forward_->strides(), forward_->padding(), forward_->padding(), forward,
+        context.attributes);
   };
   const Desc any(forward_->plain_weights().get_desc().get_dims(), context.type, Tag::any);
   const std::size_t sizes = input_.values.size();
@@ -78,10 +82,10 @@ void Convolution::backward_parameters(std::size_t size, Network::Pass pass,
                                       std::span<float> gradients) {
   float* bias_gradients = pass.last ? gradients.data() + forward_->weight_count() : nullptr;
   weight_sum_.begin(pass, gradients.data());
-  bias_sum_.begin(pass, bias_gradients);
+  if (bias_) bias_sum_.begin(pass, bias_gradients);
   backward_parameters_[size].run(stream_);
   weight_sum_.end(stream_, pass, gradients.data());
-  bias_sum_.end(stream_, pass, bias_gradients);
+  if (bias_) bias_sum_.end(stream_, pass, bias_gradients);
 }
 
 void Convolution::backward_input(std::size_t size) { backward_input_[size].run(stream_); }

@@ -1,4 +1,4 @@
-// 3x3 convolution, stride 1, padding 1, with bias. Weights for backward are kept in a layout of
+// Convolution of any kernel, stride and padding. Weights for backward are kept in a layout of
 // their own that oneDNN chooses for the largest chunk.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace evenstep::kernels::onednn {
 
 class Convolution : public Layer {
  public:
-  Convolution(Context& context, GradientRegions& regions, const Tensor& input, int outputs);
+  Convolution(Context& context, const Tensor& input, const Node& node);
   void load(std::span<const float> parameters) override;
   void forward(std::size_t size) override;
   void backward_parameters(std::size_t size, Network::Pass pass,
@@ -24,6 +24,7 @@ class Convolution : public Layer {
   void make_backward_input(Context& context);
 
   Tensor input_;
+  bool bias_;
   dnnl::stream stream_;
   std::optional<ConvolutionForward> forward_;
   dnnl::memory weights_;  // for backward_input

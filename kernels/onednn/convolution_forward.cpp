@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace evenstep::kernels::onednn {
 namespace {
@@ -13,16 +14,32 @@ using ForwardDesc = dnnl::convolution_forward::primitive_desc;
 using dnnl::algorithm;
 constexpr auto f32 = dnnl::memory::data_type::f32;
 
-const Dims ones{1, 1};  // stride and padding
+/// What the primitives of all sizes have in common.
+struct Shape {
+  Dims weights;
+  SampleShape output;
+  Dims strides;
+  Dims padding;
+  bool bias;
+};
 
-Dims weight_dims(const Tensor& input, int outputs) { return {outputs, input.shape.channels, 3, 3}; }
+Shape shape_of(const Node& node) {
+  const Window& w = node.spec.window;
+  return {{node.output_shape.channels, node.input_shapes[0].channels, w.height, w.width},
+          node.output_shape,
+          {w.stride, w.stride},
+          {w.pad_height, w.pad_width},
+          node.spec.bias};
+}
 
-ForwardDesc forward_desc(Context& context, const Desc& in, const Desc& weights, Tag out_layout) {
-  Dims out = in.get_dims();
-  out[1] = weights.get_dims()[0];
+ForwardDesc forward_desc(Context& context, const Shape& shape, const Desc& in, const Desc& weights,
+                         Tag out_layout) {
+  const SampleShape& o = shape.output;
+  const Desc out({in.get_dims()[0], o.channels, o.height, o.width}, context.type, out_layout);
+  const Desc bias = shape.bias ? Desc({o.channels}, f32, Tag::a) : Desc();
   return ForwardDesc(context.engine, dnnl::prop_kind::forward_training,
-                     algorithm::convolution_direct, in, weights, Desc({out[1]}, f32, Tag::a),
-                     Desc(out, context.type, out_layout), ones, ones, ones, context.attributes);
+                     algorithm::convolution_direct, in, weights, bias, out, shape.strides,
+                     shape.padding, shape.padding, context.attributes);
 }
 
 bool is_reference(const ForwardDesc& desc) {
@@ -31,12 +48,13 @@ bool is_reference(const ForwardDesc& desc) {
 
 /// oneDNN's choice; where that is its slow reference code (seen with one input channel and
 /// channels-last output), a blocked output if there is fast code for that.
-ForwardDesc choose(Context& context, const Desc& in, const Desc& weights) {
-  ForwardDesc chosen = forward_desc(context, in, weights, Tag::any);
+ForwardDesc choose(Context& context, const Shape& shape, const Desc& in) {
+  const Desc weights(shape.weights, context.type, Tag::any);
+  ForwardDesc chosen = forward_desc(context, shape, in, weights, Tag::any);
   if (!is_reference(chosen)) return chosen;
   for (Tag layout : {Tag::nChw16c, Tag::nChw8c}) {
     try {
-      ForwardDesc blocked = forward_desc(context, in, weights, layout);
+      ForwardDesc blocked = forward_desc(context, shape, in, weights, layout);
       if (!is_reference(blocked)) return blocked;
     } catch (const dnnl::error&) {
       // This processor has no code for this layout.
@@ -47,12 +65,11 @@ ForwardDesc choose(Context& context, const Desc& in, const Desc& weights) {
 
 /// The forward primitive of every size; the largest chooses layouts for all, since the gradients
 /// of all sizes are added up.
-std::vector<ForwardDesc> choose_all(Context& context, const Tensor& input, int outputs) {
-  const Desc any(weight_dims(input, outputs), context.type, Tag::any);
-  const ForwardDesc largest = choose(context, input.values.back().get_desc(), any);
+std::vector<ForwardDesc> choose_all(Context& context, const Shape& shape, const Tensor& input) {
+  const ForwardDesc largest = choose(context, shape, input.values.back().get_desc());
   std::vector<ForwardDesc> all;
   for (const dnnl::memory& in : input.values) {
-    all.push_back(forward_desc(context, in.get_desc(), largest.weights_desc(),
+    all.push_back(forward_desc(context, shape, in.get_desc(), largest.weights_desc(),
                                layout_of(largest.dst_desc())));
   }
   return all;
@@ -60,22 +77,27 @@ std::vector<ForwardDesc> choose_all(Context& context, const Tensor& input, int o
 
 }  // namespace
 
-ConvolutionForward::ConvolutionForward(Context& context, const Tensor& input, int outputs,
+ConvolutionForward::ConvolutionForward(Context& context, const Tensor& input, const Node& node,
                                        Tensor& output)
-    : descs_(choose_all(context, input, outputs)), stream_(context.stream) {
-  const dnnl::memory::desc plain(weight_dims(input, outputs), f32, Tag::oihw);
+    : stream_(context.stream) {
+  const Shape shape = shape_of(node);
+  strides_ = shape.strides;
+  padding_ = shape.padding;
+  descs_ = choose_all(context, shape, input);
+  const dnnl::memory::desc plain(shape.weights, f32, Tag::oihw);
   weight_count_ = element_count(plain);
   plain_weights_ = dnnl::memory(plain, context.engine, DNNL_MEMORY_NONE);
   weights_ = context.plan.view(context.plan.new_region(), descs_.back().weights_desc());
-  bias_ = context.plan.view(context.plan.new_region(), descs_.back().bias_desc());
+  if (shape.bias) bias_ = context.plan.view(context.plan.new_region(), descs_.back().bias_desc());
   load_weights_ = context.reorder(plain_weights_, weights_);
-  output.shape = {outputs, input.shape.height, input.shape.width};
+  output.shape = shape.output;
   for (std::size_t size = 0; size < descs_.size(); ++size) {
     output.add_values(context.plan, descs_[size].dst_desc());
-    calls_.push_back(context.bind(descs_[size], {{DNNL_ARG_SRC, input.values[size]},
-                                                 {DNNL_ARG_WEIGHTS, weights_},
-                                                 {DNNL_ARG_BIAS, bias_},
-                                                 {DNNL_ARG_DST, output.values[size]}}));
+    std::vector<Call::Argument> arguments = {{DNNL_ARG_SRC, input.values[size]},
+                                             {DNNL_ARG_WEIGHTS, weights_},
+                                             {DNNL_ARG_DST, output.values[size]}};
+    if (shape.bias) arguments.push_back({DNNL_ARG_BIAS, bias_});
+    calls_.push_back(context.bind(descs_[size], std::move(arguments)));
   }
 }
 
@@ -84,6 +106,7 @@ void ConvolutionForward::load(std::span<const float> parameters) {
   plain_weights_.set_data_handle(const_cast<float*>(parameters.data()));
   load_weights_.run(stream_);
   const auto biases = static_cast<std::int64_t>(parameters.size()) - weight_count_;
+  if (biases == 0) return;
   std::copy_n(parameters.data() + weight_count_, biases, data<float>(bias_));
 }
 

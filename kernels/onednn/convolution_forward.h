@@ -1,8 +1,9 @@
-// Forward of a 3x3 convolution, stride 1, padding 1, with bias: shared by the layers that differ
+// Forward of a convolution: shared by the layers that differ
 // in how they go backward. Weights are kept in the layout that oneDNN chooses for the largest
 // chunk.
 #pragma once
 
+#include "kernels/layers.h"
 #include "kernels/onednn/context.h"
 
 namespace evenstep::kernels::onednn {
@@ -12,18 +13,22 @@ class ConvolutionForward {
   using Desc = dnnl::convolution_forward::primitive_desc;
 
   /// Fills `output`'s shape and values; its values_region must be set.
-  ConvolutionForward(Context& context, const Tensor& input, int outputs, Tensor& output);
+  ConvolutionForward(Context& context, const Tensor& input, const Node& node, Tensor& output);
 
   /// Plain weight, then bias.
   void load(std::span<const float> parameters);
   void run(std::size_t size) { calls_[size].run(stream_); }
 
+  const dnnl::memory::dims& strides() const { return strides_; }
+  /// Above and to the left; below and to the right there may be less to read.
+  const dnnl::memory::dims& padding() const { return padding_; }
   const Desc& desc(std::size_t size) const { return descs_[size]; }
   /// The caller's weights, set by load(): oihw, fp32.
   const dnnl::memory& plain_weights() const { return plain_weights_; }
   std::int64_t weight_count() const { return weight_count_; }
 
  private:
+  dnnl::memory::dims strides_, padding_;
   std::vector<Desc> descs_;  // by menu size
   std::int64_t weight_count_;
   dnnl::stream stream_;

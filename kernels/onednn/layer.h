@@ -15,6 +15,7 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
+  /// Its gradients are empty where neither this layer nor one before it has parameters.
   const Tensor& output() const { return output_; }
 
   /// Takes the layer's new parameters, plain: weight, then bias.
@@ -27,24 +28,19 @@ class Layer {
   virtual void backward_parameters(std::size_t /*size*/, Network::Pass /*pass*/,
                                    std::span<float> /*gradients*/) {}
 
-  /// Turns the gradients of the output into those of the input. Not called where nobody needs
-  /// them: at the first layer with parameters and before it.
+  /// Turns the gradients of the output into those of the inputs that have any. Not called where
+  /// none has.
   virtual void backward_input(std::size_t size) = 0;
+
+  /// What must still be there in backward; other values may be overwritten as soon as they have
+  /// been read.
+  virtual bool needs_input() const { return true; }
+  virtual bool needs_output() const { return false; }
+  /// Whether backward changes the gradients of the output themselves.
+  virtual bool alters_gradients() const { return false; }
 
  protected:
   Tensor output_;
-};
-
-/// Two regions that the gradients of successive tensors alternate between.
-class GradientRegions {
- public:
-  explicit GradientRegions(MemoryPlan& plan) : regions_{plan.new_region(), plan.new_region()} {}
-  /// The region that the newest tensor does not use.
-  MemoryPlan::Region next() { return regions_[turn_ ^= 1]; }
-
- private:
-  MemoryPlan::Region regions_[2];
-  int turn_ = 0;
 };
 
 }  // namespace evenstep::kernels::onednn

@@ -11,8 +11,7 @@ constexpr auto f32 = dnnl::memory::data_type::f32;
 
 }  // namespace
 
-Linear::Linear(Context& context, GradientRegions& regions, const Tensor& input, int outputs,
-               bool logits)
+Linear::Linear(Context& context, const Tensor& input, int outputs, bool logits)
     : input_(input),
       outputs_(outputs),
       inputs_(element_count(input.values[0].get_desc()) / context.menu.sizes()[0]),
@@ -20,7 +19,7 @@ Linear::Linear(Context& context, GradientRegions& regions, const Tensor& input, 
       stream_(context.stream) {
   output_.shape = {outputs, 1, 1};
   output_.values_region = context.plan.new_region();
-  output_.gradients_region = regions.next();
+  output_.gradients_region = context.plan.new_region();
   make_output(context, logits);
   make_weights(context);
   for (std::size_t size = 0; size < input.values.size(); ++size) {

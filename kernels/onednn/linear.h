@@ -12,7 +12,7 @@ namespace evenstep::kernels::onednn {
 class Linear : public Layer {
  public:
   /// `logits`: this is the last layer, whose values are fp32 whatever the compute type.
-  Linear(Context& context, GradientRegions& regions, const Tensor& input, int outputs, bool logits);
+  Linear(Context& context, const Tensor& input, int outputs, bool logits);
   void load(std::span<const float> parameters) override;
   void forward(std::size_t size) override;
   void backward_parameters(std::size_t size, Network::Pass pass,

@@ -56,6 +56,11 @@ EVENSTEP_MULTIVERSION void add_part(const float* __restrict part, float* __restr
   for (std::int64_t i = 0; i < count; ++i) sum[i] += part[i];
 }
 
+EVENSTEP_MULTIVERSION void add_part(const Bf16* __restrict part, Bf16* __restrict sum,
+                                    std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = round_to_bf16(widen(sum[i]) + widen(part[i]));
+}
+
 template <typename Value>
 EVENSTEP_INLINE void sum_columns_body(const Value* __restrict matrix, std::int64_t rows,
                                       std::int64_t columns, float* __restrict sums) {
@@ -98,6 +103,12 @@ void relu_backward(const Bf16* outputs, Bf16* gradients, std::int64_t count) {
 }
 
 void add(const float* part, float* sum, std::int64_t count) {
+  split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
+    add_part(part + first, sum + first, last - first);
+  });
+}
+
+void add(const Bf16* part, Bf16* sum, std::int64_t count) {
   split_over_threads(count, grain, [=](std::int64_t first, std::int64_t last) {
     add_part(part + first, sum + first, last - first);
   });

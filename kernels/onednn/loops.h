@@ -24,6 +24,7 @@ void relu_backward(const Bf16* outputs, Bf16* gradients, std::int64_t count);
 
 /// sum += part.
 void add(const float* part, float* sum, std::int64_t count);
+void add(const Bf16* part, Bf16* sum, std::int64_t count);
 
 /// sums[c] = sum over r of matrix[r][c].
 void sum_columns(const float* matrix, std::int64_t rows, std::int64_t columns, float* sums);

@@ -154,11 +154,11 @@ void spread_all(const Planes& p, const dnnl::memory& out, const dnnl::memory& wi
 
 }  // namespace
 
-MaxPooling::MaxPooling(Context& context, GradientRegions& regions, const Tensor& input)
+MaxPooling::MaxPooling(Context& context, const Tensor& input, bool gradients)
     : input_(input), f32_(context.dtype == Dtype::f32) {
   output_.shape = {input.shape.channels, input.shape.height / 2, input.shape.width / 2};
   output_.values_region = context.plan.new_region();
-  output_.gradients_region = regions.next();
+  output_.gradients_region = context.plan.new_region();
   const MemoryPlan::Region winners_region = context.plan.new_region();
   for (const dnnl::memory& in : input.values) {
     auto dims = in.get_desc().get_dims();
@@ -166,7 +166,7 @@ MaxPooling::MaxPooling(Context& context, GradientRegions& regions, const Tensor&
     dims[3] /= 2;
     const dnnl::memory::desc desc(dims, context.type, layout_of(in.get_desc()));
     output_.add_values(context.plan, desc);
-    output_.add_gradients(context.plan, desc);
+    if (gradients) output_.add_gradients(context.plan, desc);
     planes_.push_back(planes_of(in.get_desc()));
     winners_ = context.plan.view(winners_region, desc);  // in the end, of the largest size
   }

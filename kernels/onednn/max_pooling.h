@@ -16,9 +16,11 @@ struct Planes {
 
 class MaxPooling : public Layer {
  public:
-  MaxPooling(Context& context, GradientRegions& regions, const Tensor& input);
+  /// `gradients`: whether the output gets any.
+  MaxPooling(Context& context, const Tensor& input, bool gradients);
   void forward(std::size_t size) override;
   void backward_input(std::size_t size) override;
+  bool needs_input() const override { return false; }
 
   /// Which of the four won, 0 to 3, in whole numbers as wide as the values; lies as the output
   /// does, for the chunk that forward ran last.

@@ -1,7 +1,9 @@
 // All memory of a network, planned before any is allocated: everything that is never alive at the
-// same time, above all the same tensor at the different sizes of the menu, shares one region.
+// same time shares memory. The same tensor at the different sizes of the menu is one region;
+// regions whose contents matter at different times of a chunk get the same block.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -20,12 +22,21 @@ class MemoryPlan {
 
   Region new_region();
 
+  /// From now on both are one region.
+  void share(Region a, Region b);
+
+  /// The contents of `region` matter at this time of a chunk, and all the while between two such
+  /// times. A region that is never told of has a block of its own.
+  void use(Region region, int time);
+
   /// A memory object at the start of `region`; it points nowhere before commit().
   dnnl::memory view(Region region, const dnnl::memory::desc& desc);
 
-  /// Allocates all regions, writes zeros to every page and points all views at their regions.
+  /// Allocates all blocks, writes zeros to every page and points all views at their regions.
   /// Once only, after the last view.
   void commit();
+
+  std::size_t allocated_bytes() const { return allocated_bytes_; }
 
  private:
   struct Free {
@@ -35,10 +46,33 @@ class MemoryPlan {
     Region region;
     dnnl::memory memory;
   };
+  /// When contents matter, both ends included; first > last: not told.
+  struct Times {
+    int first = INT_MAX;
+    int last = -1;
+    void include(const Times& other);
+    bool overlap(const Times& other) const { return first <= other.last && other.first <= last; }
+  };
+  struct RegionState {
+    Region same_as = 0;  // itself, but for a region that became one with another
+    std::size_t bytes = 0;
+    Times times;
+    std::size_t block = 0;
+  };
+  struct Block {
+    std::size_t bytes = 0;
+    std::vector<Times> taken;
+    std::unique_ptr<void, Free> memory;
+  };
+
+  Region root(Region region) const;
+  void choose_block(RegionState& region);
+
   dnnl::engine engine_;
-  std::vector<std::size_t> region_bytes_;
+  std::vector<RegionState> regions_;
   std::vector<View> views_;
-  std::vector<std::unique_ptr<void, Free>> blocks_;
+  std::vector<Block> blocks_;
+  std::size_t allocated_bytes_ = 0;
 };
 
 }  // namespace evenstep::kernels::onednn

@@ -8,25 +8,14 @@
 
 #include <fmt/format.h>
 
-#include "kernels/models.h"
-#include "kernels/onednn/convolution.h"
-#include "kernels/onednn/linear.h"
+#include "kernels/layers.h"
+#include "kernels/onednn/builder.h"
 #include "kernels/onednn/loops.h"
-#include "kernels/onednn/max_pooling.h"
-#include "kernels/onednn/pooled_convolution.h"
-#include "kernels/onednn/relu.h"
 #include "kernels/onednn/softmax_cross_entropy.h"
 
 namespace evenstep::kernels {
 namespace onednn {
 namespace {
-
-/// A layer and where its parameters lie in the flat vectors.
-struct PlacedLayer {
-  std::unique_ptr<Layer> layer;
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
 
 class OneDnnNetwork : public Network {
  public:
@@ -46,9 +35,7 @@ class OneDnnNetwork : public Network {
 
  private:
   Tensor make_input();
-  std::unique_ptr<Layer> make_layer(const LayerSpec& spec, const Tensor& input, bool last);
-  std::size_t add_layer(std::span<const LayerSpec> layers);
-  void place_parameters();
+  void add_parts(const PlacedLayer& placed, std::size_t size) const;
   void touch_everything();
   std::size_t index_of(int chunk_size) const;
   void check_count(std::size_t given) const;
@@ -56,10 +43,8 @@ class OneDnnNetwork : public Network {
   NetworkOptions options_;
   std::vector<ParameterRange> ranges_;
   Context context_;
-  GradientRegions gradient_regions_;
   Tensor input_;
   std::vector<PlacedLayer> layers_;
-  std::size_t first_trained_ = 0;            // the first layer with parameters
   std::optional<std::size_t> forward_size_;  // of the chunk that forward ran last
   std::unique_ptr<SoftmaxCrossEntropy> loss_;
   std::vector<float> staged_images_;  // bf16 only: fp32 images on their way into input_
@@ -76,17 +61,15 @@ OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOpt
     : options_(options),
       ranges_(parameter_ranges(layers, options.input, options.classes)),
       context_(ChunkMenu(options.largest_chunk), options.dtype),
-      gradient_regions_(context_.plan),
       input_(make_input()),
       labels_(static_cast<std::size_t>(context_.menu.largest())) {
   if (context_.dtype == Dtype::bf16) {
     staged_images_.resize(labels_.size() * static_cast<std::size_t>(options.input.elements()));
   }
   check_layers(layers);
-  while (!layers.empty()) layers = layers.subspan(add_layer(layers));
+  layers_ = build_layers(context_, make_graph(layers, options.input, options.classes), input_);
   loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, layers_.back().layer->output(),
                                                 options.label_smoothing);
-  place_parameters();
   context_.plan.commit();
   touch_everything();
 }
@@ -102,54 +85,6 @@ Tensor OneDnnNetwork::make_input() {
     input.add_values(context_.plan, desc);
   }
   return input;
-}
-
-/// One layer for the first spec of the list; `last`: the list's only one.
-std::unique_ptr<Layer> OneDnnNetwork::make_layer(const LayerSpec& spec, const Tensor& input,
-                                                 bool last) {
-  const int outputs = spec.outputs == 0 ? options_.classes : spec.outputs;
-  switch (spec.kind) {
-    case LayerKind::convolution:
-      return std::make_unique<Convolution>(context_, gradient_regions_, input, outputs);
-    case LayerKind::linear:
-      return std::make_unique<Linear>(context_, gradient_regions_, input, outputs, last);
-    case LayerKind::max_pooling:
-      return std::make_unique<MaxPooling>(context_, gradient_regions_, input);
-    case LayerKind::relu:
-      break;
-  }
-  return std::make_unique<Relu>(input);
-}
-
-/// Adds a layer for the first spec of `layers`, or for the first two; returns how many.
-std::size_t OneDnnNetwork::add_layer(std::span<const LayerSpec> layers) {
-  const LayerSpec& spec = layers[0];
-  const Tensor input = layers_.empty() ? input_ : layers_.back().layer->output();
-  PlacedLayer& placed = layers_.emplace_back();
-  for (const ParameterRange& range :
-       parameter_ranges(layers.first(1), input.shape, options_.classes)) {
-    placed.count += range.count;
-  }
-  const int outputs = spec.outputs == 0 ? options_.classes : spec.outputs;
-  const bool pooled = spec.kind == LayerKind::convolution && layers.size() > 1 &&
-                      layers[1].kind == LayerKind::max_pooling &&
-                      PooledConvolution::suits(context_, input, outputs);
-  if (pooled) {
-    placed.layer = std::make_unique<PooledConvolution>(context_, gradient_regions_, input, outputs);
-    return 2;
-  }
-  placed.layer = make_layer(spec, input, layers.size() == 1);
-  return 1;
-}
-
-/// Parameters lie in the order in which backward fills their gradients.
-void OneDnnNetwork::place_parameters() {
-  std::int64_t first = 0;
-  for (std::size_t i = layers_.size(); i-- > 0;) {
-    layers_[i].first = first;
-    first += layers_[i].count;
-    if (layers_[i].count > 0) first_trained_ = i;
-  }
 }
 
 /// Runs every size once, so that nothing is left for a first step to allocate or fault in.
@@ -206,7 +141,7 @@ void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradien
     throw std::logic_error("backward of a chunk that forward did not run last");
   if (pass.last) check_count(gradients.size());
   loss_->backward(size);
-  for (std::size_t i = layers_.size(); i-- > first_trained_;) {
+  for (std::size_t i = layers_.size(); i-- > 0;) {
     const PlacedLayer& placed = layers_[i];
     if (placed.count > 0) {
       const auto own = pass.last ? gradients.subspan(static_cast<std::size_t>(placed.first),
@@ -215,12 +150,25 @@ void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradien
       placed.layer->backward_parameters(size, pass, own);
       if (pass.last && ready) (*ready)(placed.first, placed.count);
     }
-    if (i == first_trained_) break;
+    if (!placed.passes_gradients) continue;
     placed.layer->backward_input(size);
+    add_parts(placed, size);
     if (pass.last && ready) (*ready)(placed.first + placed.count, 0);
   }
   // In-place layers have left nothing to run backward on again.
   forward_size_.reset();
+}
+
+void OneDnnNetwork::add_parts(const PlacedLayer& placed, std::size_t size) const {
+  for (const auto& [part, sum] : placed.parts) {
+    const dnnl::memory& from = part.gradients[size];
+    const dnnl::memory& to = sum.gradients[size];
+    if (context_.dtype == Dtype::f32) {
+      loops::add(data<float>(from), data<float>(to), sum.counts[size]);
+    } else {
+      loops::add(data<loops::Bf16>(from), data<loops::Bf16>(to), sum.counts[size]);
+    }
+  }
 }
 
 void OneDnnNetwork::check_count(std::size_t given) const {

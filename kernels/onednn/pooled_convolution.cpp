@@ -9,18 +9,23 @@ constexpr auto f32 = dnnl::memory::data_type::f32;
 
 }  // namespace
 
-bool PooledConvolution::suits(const Context& context, const Tensor& input, int outputs) {
+bool PooledConvolution::suits(const Context& context, const Tensor& input, const Node& convolution,
+                              const Node& pooling) {
   return PooledGradients::is_fast_here() && context.dtype == Dtype::f32 &&
-         input.shape.channels % PooledGradients::window_channels == 0 && outputs % 16 == 0 &&
-         !input.gradients.empty() && layout_of(input.values[0].get_desc()) == Tag::nChw16c;
+         convolution.spec.window == square(3, 1, 1) && convolution.spec.bias &&
+         pooling.spec.window == square(2, 2) &&
+         input.shape.channels % PooledGradients::window_channels == 0 &&
+         convolution.output_shape.channels % 16 == 0 && !input.gradients.empty() &&
+         layout_of(input.values[0].get_desc()) == Tag::nChw16c;
 }
 
-PooledConvolution::PooledConvolution(Context& context, GradientRegions& regions,
-                                     const Tensor& input, int outputs)
-    : input_(input), stream_(context.stream), pooled_gradients_(context, input.shape, outputs) {
+PooledConvolution::PooledConvolution(Context& context, const Tensor& input, const Node& convolution)
+    : input_(input),
+      stream_(context.stream),
+      pooled_gradients_(context, input.shape, convolution.output_shape.channels) {
   convolved_.values_region = context.plan.new_region();
-  convolution_.emplace(context, input, outputs, convolved_);
-  pooling_.emplace(context, regions, convolved_);
+  convolution_.emplace(context, input, convolution, convolved_);
+  pooling_.emplace(context, convolved_, true);
   output_ = pooling_->output();
 
   const Desc plain = convolution_->plain_weights().get_desc();

@@ -15,9 +15,10 @@ namespace evenstep::kernels::onednn {
 class PooledConvolution : public Layer {
  public:
   /// Whether this layer can stand for a convolution and a pool, and is faster here.
-  static bool suits(const Context& context, const Tensor& input, int outputs);
+  static bool suits(const Context& context, const Tensor& input, const Node& convolution,
+                    const Node& pooling);
 
-  PooledConvolution(Context& context, GradientRegions& regions, const Tensor& input, int outputs);
+  PooledConvolution(Context& context, const Tensor& input, const Node& convolution);
   void load(std::span<const float> parameters) override;
   void forward(std::size_t size) override;
   void backward_parameters(std::size_t size, Network::Pass pass,

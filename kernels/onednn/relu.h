@@ -10,6 +10,9 @@ class Relu : public Layer {
   explicit Relu(const Tensor& input);
   void forward(std::size_t size) override;
   void backward_input(std::size_t size) override;
+  bool needs_input() const override { return false; }
+  bool needs_output() const override { return true; }
+  bool alters_gradients() const override { return true; }
 
  private:
   bool f32_;

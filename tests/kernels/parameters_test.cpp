@@ -15,7 +15,7 @@ namespace evenstep::kernels::test {
 namespace {
 
 std::vector<ParameterRange> ranges_of(const char* model) {
-  return parameter_ranges(find_model(model).layers, {}, 10);
+  return parameter_ranges(find_model(model).layers(), {}, 10);
 }
 
 std::vector<float> initial(const char* model, std::uint64_t seed) {
@@ -92,7 +92,8 @@ TEST_CASE("what cannot be built is refused with the value and the way out") {
   options.input = {1, 3, 3};
   CHECK_THROWS_WITH_AS(
       make_network(options),
-      "pool2: cannot pool 1x1 values 2x2; take larger images or a model with less pooling",
+      "pool2: a window of 2x2 does not fit into 1x1 values padded by 0x0; take larger images or a "
+      "model with smaller strides",
       std::invalid_argument);
   options.input = {};
   options.largest_chunk = 3;
