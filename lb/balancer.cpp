@@ -6,7 +6,10 @@ namespace evenstep::lb {
 namespace {
 
 constexpr std::int64_t echo_steps = 4;
-constexpr double echo_change = 0.02;  // of a share; less changes no cost
+constexpr double echo_change = 0.02;   // of a share; less changes no cost
+constexpr double horizon = 10;         // steps that what a new size gains now is expected to last
+constexpr double regret_band = 0.015;  // less is noise
+constexpr double most_caution = 64;
 
 std::vector<Samples> even_partition(std::size_t ranks, Samples batch, Samples granule) {
   const std::vector<Samples> one_each(ranks, 1);
@@ -48,7 +51,12 @@ Balancer::Balancer(const BalancerOptions& options, std::span<const Record> start
       smallest_(partition_),
       largest_(partition_),
       proposal_(start.size()),
-      policy_(partition_, options.lag) {}
+      warm_proposal_(start.size()),
+      before_purchase_(start.size()),
+      policy_(partition_, options.lag),
+      warm_(start.size(), options.batch) {
+  prices_.reserve(start.size());
+}
 
 View Balancer::view(std::span<const Record> records) const {
   return {records, models_, pool_, options_.batch, options_.granule, &options_.table};
@@ -60,15 +68,20 @@ void Balancer::cut(Samples batch, std::span<Samples> shares) const {
 
 Decision Balancer::observe(std::span<const Record> records) {
   ++steps_since_resize_;
-  bool cold = false;
+  if (++steps_ == 2) look_back_at_first_step(records);
+  const bool dear = learn_price(records);
+  bool cold = dear;
   Samples batch = 0;
   Nanoseconds longest = 0;
   for (std::size_t r = 0; r < records.size(); ++r) {
     const Record& record = records[r];
+    const bool is_new = warm_.is_new(r, record.samples);
+    warm_.add(r, record.samples);
     cold = cold || record.has(flag_cold);
     batch += record.samples;
     longest = std::max(longest, record.own_ns);
-    if (record.has(flag_cold) || record.samples == 0 || record.own_ns == 0) continue;
+    if (record.has(flag_cold) || (dear && is_new) || record.samples == 0 || record.own_ns == 0)
+      continue;
     observe_speed(r, record);
   }
   for (std::size_t r = 0; r < records.size(); ++r) models_[r].see(records[r].cpu_available);
@@ -79,6 +92,48 @@ Decision Balancer::observe(std::span<const Record> records) {
   if (!proposed || std::ranges::equal(proposal_, partition_)) return Decision::keep;
   move_to(proposal_);
   return Decision::adopt;
+}
+
+// All sizes were new in it: if it was dear, its times are no measure of speeds.
+void Balancer::look_back_at_first_step(std::span<const Record> records) {
+  prices_.clear();
+  for (std::size_t r = 0; r < records.size(); ++r)
+    if (models_[r].observations() == 1 && records[r].own_ns > 0 && records[r].samples > 0)
+      prices_.push_back(
+          foreseen_ns(r, records[r].samples) / static_cast<double>(records[r].own_ns) - 1);
+  const double price = median_price();
+  if (price < WarmSizes::least_price) return;
+  warm_.learn(price, prices_.size());
+  std::ranges::fill(models_, RankModel{});
+  pool_ = {};
+}
+
+// Whether the new sizes of this step were dear.
+bool Balancer::learn_price(std::span<const Record> records) {
+  prices_.clear();
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const Record& record = records[r];
+    const bool counts = !record.has(flag_cold) && models_[r].observations() > 0;
+    if (counts && warm_.is_new(r, record.samples))
+      prices_.push_back(static_cast<double>(record.own_ns) / foreseen_ns(r, record.samples) - 1);
+  }
+  if (prices_.empty()) return false;
+  const double price = median_price();
+  warm_.learn(std::max(0.0, price), prices_.size());
+  return price >= WarmSizes::least_price;
+}
+
+double Balancer::foreseen_ns(std::size_t rank, Samples share) const {
+  const auto ns = finish_ns(models_[rank].cost(pool_), options_.table, share);
+  return static_cast<double>(std::max<Nanoseconds>(1, ns));
+}
+
+// The median of prices_, 0 where there are none: the speeds of some ranks may have changed, too.
+double Balancer::median_price() {
+  if (prices_.empty()) return 0;
+  const auto median = prices_.begin() + static_cast<std::ptrdiff_t>(prices_.size() / 2);
+  std::ranges::nth_element(prices_, median);
+  return *median;
 }
 
 void Balancer::observe_speed(std::size_t rank, const Record& record) {
@@ -103,6 +158,7 @@ bool Balancer::is_echo(std::size_t rank, bool slower) const {
 
 Decision Balancer::decide_by_policy(bool proposed) {
   Policy::Proposal proposal{};
+  if (proposed && warm_.price() > 0) proposed = spare_new_sizes();
   if (proposed) {
     double error = 0;
     for (const RankModel& model : models_) error = std::max(error, model.relative_error(pool_));
@@ -117,6 +173,7 @@ Decision Balancer::decide_by_policy(bool proposed) {
 void Balancer::move_to(std::span<const Samples> partition) {
   const bool first = steps_since_resize_ > echo_steps;
   steps_since_resize_ = 0;
+  if (warm_.price() > 0 && warm_.any_new(partition)) note_purchase();
   for (std::size_t r = 0; r < partition.size(); ++r) {
     smallest_[r] = first ? partition_[r] : std::min(smallest_[r], partition_[r]);
     largest_[r] = first ? partition_[r] : std::max(largest_[r], partition_[r]);
@@ -124,6 +181,32 @@ void Balancer::move_to(std::span<const Samples> partition) {
   std::ranges::copy(partition, partition_.begin());
   policy_.adopted(partition_);
   ++resizes_;
+}
+
+// Rent or buy: new sizes are bought when what was lost for want of them, and is to be expected of
+// the near future, comes to their price; till then the best partition of warm sizes has to do.
+// Returns whether there is a proposal left.
+bool Balancer::spare_new_sizes() {
+  if (!warm_.any_new(proposal_)) return true;
+  const auto best = static_cast<double>(foreseen_finish(proposal_));
+  const Nanoseconds now = foreseen_finish(partition_);
+  const Nanoseconds warm = warm_.solve(sizer_->foreseen(), options_.table, now, warm_proposal_);
+  const double loss = std::max(0.0, static_cast<double>(warm) / best - 1 - regret_band);
+  regret_ += loss;
+  saved_ += std::max(0.0, static_cast<double>(foreseen_finish(before_purchase_) - now) / best);
+  if (regret_ + horizon * loss > caution_ * warm_.price()) return true;
+  std::ranges::copy(warm_proposal_, proposal_.begin());
+  return warm < now;
+}
+
+// New sizes that did not pay make the next ones wait for longer.
+void Balancer::note_purchase() {
+  const double paid = saved_ / warm_.price();
+  if (purchases_++ > 0 && paid < 0.5) caution_ = std::min(2 * caution_, most_caution);
+  if (paid > 1) caution_ = std::max(caution_ / 2, least_caution);
+  regret_ = 0;
+  saved_ = 0;
+  std::ranges::copy(partition_, before_purchase_.begin());
 }
 
 Nanoseconds Balancer::foreseen_finish(std::span<const Samples> partition) const {

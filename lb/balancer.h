@@ -8,6 +8,7 @@
 
 #include "lb/policy.h"
 #include "lb/sizer.h"
+#include "lb/warm_sizes.h"
 
 namespace evenstep::lb {
 
@@ -38,6 +39,12 @@ class Balancer {
   int resizes() const { return resizes_; }
 
  private:
+  void look_back_at_first_step(std::span<const Record> records);
+  bool learn_price(std::span<const Record> records);
+  double median_price();
+  double foreseen_ns(std::size_t rank, Samples share) const;
+  bool spare_new_sizes();
+  void note_purchase();
   void observe_speed(std::size_t rank, const Record& record);
   bool is_echo(std::size_t rank, bool slower) const;
   Decision decide_by_policy(bool proposed);
@@ -59,7 +66,17 @@ class Balancer {
   std::vector<Samples> smallest_;  // shares before the re-sizes that are not long ago
   std::vector<Samples> largest_;
   std::vector<Samples> proposal_;
+  std::vector<Samples> warm_proposal_;
+  std::vector<Samples> before_purchase_;
   Policy policy_;
+  WarmSizes warm_;
+  std::vector<double> prices_;                  // scratch
+  static constexpr double least_caution = 0.7;  // better to buy early than late
+  double regret_ = 0;               // steps lost for want of new sizes since the last purchase
+  double saved_ = 0;                // steps that it has saved
+  double caution_ = least_caution;  // what a purchase must promise, in prices
+  int purchases_ = 0;
+  std::int64_t steps_ = 0;
   std::int64_t steps_since_resize_ = 0;
   int resizes_ = 0;
 };

@@ -23,6 +23,8 @@ constexpr double gate_deviations = 4;     // a reading further off is a surprise
 constexpr double sure_deviations = 6;     // a reading this far off is no chance, ever
 constexpr double surprise_scatter = 0.6;  // of the gate: how a spike counts as scatter
 
+constexpr double few = 0.25;  // of the size at which a rank was fast
+
 constexpr int calm_steps = 1000;  // so many steps without a fall halve the patience
 
 constexpr double least_resize = 0.2;  // of a share, that tells fixed cost from speed
@@ -85,6 +87,7 @@ void CostModel::count_steps(Surprises& surprises) {
 }
 
 CostModel::News CostModel::take_surprise(double rate, bool slower, Surprises& surprises) {
+  if (surprises_ == 0) surprise_size_ = last_size_;
   surprise_rate_ += (rate - surprise_rate_) / ++surprises_;
   const int needed =
       slower ? surprises.needed_to_be_slower() : std::max(patience_, surprises.patience());
@@ -94,12 +97,26 @@ CostModel::News CostModel::take_surprise(double rate, bool slower, Surprises& su
     if (steps_since_recovery_ <= Surprises::relapse_steps)
       relapsed(recovery_steps_ + steps_since_recovery_ - surprises_, surprises);
     steps_since_fall_ = 0;
+    remember_good_rate();
   } else {
     steps_since_recovery_ = 0;
     recovery_steps_ = surprises_;
+    if (is_good_again()) surprise_rate_ = good_rate_;
   }
   start_from(surprise_rate_, surprises_);
   return slower ? News::is_slower : News::is_faster;
+}
+
+void CostModel::remember_good_rate() {
+  if (good_rate_ > 0 && rate_ > good_rate_) return;  // a fall from where it had fallen to
+  good_rate_ = rate_;
+  good_size_ = surprise_size_;
+}
+
+// A rank that was slow is left with few samples. When it recovers, its time is mostly fixed cost,
+// and what it can do with many is better known from before.
+bool CostModel::is_good_again() const {
+  return last_size_ < few * good_size_ && surprise_rate_ * surprise_rate_ < rate_ * good_rate_;
 }
 
 // One slow step while a rank recovers may be a spike, and ends nothing.

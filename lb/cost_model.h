@@ -51,6 +51,8 @@ class CostModel {
   void learn_fixed(double time, double size);
   void count_steps(Surprises& surprises);
   News take_surprise(double rate, bool slower, Surprises& surprises);
+  void remember_good_rate();
+  bool is_good_again() const;
   bool is_lapse();
   void end_surprises(double gate, Surprises& surprises);
   void relapsed(int fast_steps, Surprises& surprises);
@@ -71,6 +73,9 @@ class CostModel {
 
   double surprise_rate_ = 0;                  // mean of the surprises in a row so far
   int surprises_ = 0;                         // in a row, in one direction
+  double surprise_size_ = 0;                  // of the first of them
+  double good_rate_ = 0;                      // before the last fall; 0: none yet
+  double good_size_ = 0;                      // at which it was seen
   bool lapsed_ = false;                       // the last step was a lapse of a recovery
   int patience_ = Surprises::least_patience;  // fast readings until this rank's
                                               // recovery is believed
