@@ -17,3 +17,17 @@
 #else
 #define EVENSTEP_INLINE inline
 #endif
+
+namespace evenstep::kernels {
+
+/// Whether the AVX-512 version of a function is the one that runs.
+inline bool has_avx512() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+#else
+  return false;
+#endif
+}
+
+}  // namespace evenstep::kernels

@@ -23,7 +23,12 @@ Linear::Linear(Context& context, const Tensor& input, int outputs, bool logits)
   make_output(context, logits);
   make_weights(context);
   for (std::size_t size = 0; size < input.values.size(); ++size) {
-    make_forward(context, size);
+    const FewRows rows{context.menu.sizes()[size], inputs_, outputs_};
+    if (context.dtype == Dtype::f32 && rows.suits()) {
+      few_.push_back(rows);
+    } else {
+      make_forward(context, size);
+    }
     if (!input.gradients.empty()) make_backward_input(context, size);
   }
 }
@@ -86,7 +91,14 @@ void Linear::load(std::span<const float> parameters) {
   std::copy_n(parameters.data() + weight_count_, outputs_, data<float>(bias_));
 }
 
-void Linear::forward(std::size_t size) { forward_[size].run(stream_); }
+void Linear::forward(std::size_t size) {
+  if (size < few_.size()) {
+    few_[size].multiply(data<float>(input_.values[size]), data<float>(weights_), data<float>(bias_),
+                        data<float>(output_.values[size]));
+  } else {
+    forward_[size - few_.size()].run(stream_);
+  }
+}
 
 void Linear::backward_parameters(std::size_t size, Network::Pass pass, std::span<float> gradients) {
   weight_products_->add(size, pass, gradients);

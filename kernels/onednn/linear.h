@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "kernels/onednn/few_rows.h"
 #include "kernels/onednn/layer.h"
 #include "kernels/onednn/weight_products.h"
 
@@ -35,7 +36,9 @@ class Linear : public Layer {
   dnnl::memory weights_, bias_;
   Call load_weights_;
   std::optional<WeightProducts> weight_products_;
-  std::vector<Call> forward_, backward_input_;
+  std::vector<FewRows> few_;   // forward at the smallest sizes
+  std::vector<Call> forward_;  // and at the others
+  std::vector<Call> backward_input_;
 };
 
 }  // namespace evenstep::kernels::onednn

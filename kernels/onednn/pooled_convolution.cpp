@@ -1,5 +1,7 @@
 #include "kernels/onednn/pooled_convolution.h"
 
+#include "kernels/multiversion.h"
+
 namespace evenstep::kernels::onednn {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr auto f32 = dnnl::memory::data_type::f32;
 
 bool PooledConvolution::suits(const Context& context, const Tensor& input, const Node& convolution,
                               const Node& pooling) {
-  return PooledGradients::is_fast_here() && context.dtype == Dtype::f32 &&
+  return has_avx512() && context.dtype == Dtype::f32 &&
          convolution.spec.window == square(3, 1, 1) && convolution.spec.bias &&
          pooling.spec.window == square(2, 2) &&
          input.shape.channels % PooledGradients::window_channels == 0 &&

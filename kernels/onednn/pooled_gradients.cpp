@@ -92,15 +92,6 @@ EVENSTEP_MULTIVERSION void copy_inside_back(std::int64_t height, std::int64_t wi
 
 }  // namespace
 
-bool PooledGradients::is_fast_here() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
-#else
-  return false;
-#endif
-}
-
 PooledGradients::PooledGradients(Context& context, const SampleShape& input,
                                  std::int64_t out_channels)
     : height_(input.height),

@@ -21,9 +21,6 @@ class PooledGradients {
   /// Channels of a window; input channels must be a multiple of it.
   static constexpr std::int64_t window_channels = 32;
 
-  /// Whether this processor has the vectors that make it worth while.
-  static bool is_fast_here();
-
   /// For convolutions from `input` (nChw16c, fp32) to `out_channels`, a multiple of 16. Weights
   /// are in the layout aBcd32b: out channel, in channel / 32, 3, 3, 32.
   PooledGradients(Context& context, const SampleShape& input, std::int64_t out_channels);
