@@ -32,30 +32,58 @@ std::int64_t median(std::vector<std::int64_t> values) {
 }
 
 // CPU time, since all ranks measure at once: where they share cores, only short runs would be left
-// in peace, and long ones look dear. A chunk in the middle of a share adds to its gradients.
-std::int64_t chunk_ns(kernels::Network& network, int size, std::span<float> gradients) {
+// in peace, and long ones look dear.
+std::int64_t chunk_ns(kernels::Network& network, int size, kernels::Network::Pass pass,
+                      std::span<float> gradients) {
   return cpu_ns([&] {
     network.forward(size);
-    network.backward(size, {.first = false, .last = false}, gradients, nullptr);
+    network.backward(size, pass, gradients, nullptr);
   });
 }
 
-// In millionths of what the largest size costs on the same rank: medians over rounds of all sizes,
-// so that each follows another, as in a share.
+// In millionths of what the largest size costs on the same rank. By size: a chunk in the middle of
+// a share, which adds to its gradients. Then shares of one chunk of the smallest and of the largest
+// size, since a share's end costs too. Medians over rounds of all, so that each follows another.
 std::vector<std::int64_t> relative_chunk_costs(kernels::Network& network) {
   std::vector<float> gradients(static_cast<std::size_t>(network.parameter_count()));
   const auto sizes = network.menu().sizes();
-  std::vector<std::vector<std::int64_t>> times(sizes.size());
-  network.forward(1);
-  network.backward(1, {.first = true, .last = false}, gradients, nullptr);
-  for (int round = 0; round < size_repetitions; ++round)
+  std::vector<std::vector<std::int64_t>> times(sizes.size() + 2);
+  for (int round = 0; round < size_repetitions; ++round) {
+    const auto measure = [&](std::size_t place, int size, kernels::Network::Pass pass) {
+      times[place].push_back(chunk_ns(network, size, pass, gradients));
+    };
+    measure(sizes.size(), sizes.front(), {.first = true, .last = true});
+    chunk_ns(network, sizes.front(), {.first = true, .last = false}, gradients);
     for (std::size_t s = 0; s < sizes.size(); ++s)
-      times[s].push_back(chunk_ns(network, sizes[s], gradients));
+      measure(s, sizes[s], {.first = false, .last = false});
+    measure(sizes.size() + 1, sizes.back(), {.first = true, .last = true});
+  }
   std::vector<std::int64_t> costs;
   costs.reserve(times.size());
-  const std::int64_t largest = std::max<std::int64_t>(1, median(times.back()));
+  const std::int64_t largest = std::max<std::int64_t>(1, median(times[sizes.size() - 1]));
   for (const auto& time : times) costs.push_back(median(time) * 1'000'000 / largest);
   return costs;
+}
+
+// Costs of shares of 0 .. `largest` samples from what relative_chunk_costs gives.
+std::vector<std::int64_t> costs_of_shares(const kernels::ChunkMenu& menu,
+                                          const std::vector<std::int64_t>& costs,
+                                          std::int64_t largest) {
+  const auto sizes = menu.sizes();
+  std::vector<std::int64_t> cost_of_size(static_cast<std::size_t>(menu.largest()) + 1);
+  for (std::size_t s = 0; s < sizes.size(); ++s)
+    cost_of_size[static_cast<std::size_t>(sizes[s])] = costs[s];
+  const std::int64_t least_end = std::max<std::int64_t>(0, costs[sizes.size()] - costs[0]);
+  const std::int64_t most_end =
+      std::max(least_end, costs[sizes.size() + 1] - costs[sizes.size() - 1]);
+  const std::int64_t between = std::max(1, sizes.back() - sizes.front());
+  std::vector<std::int64_t> result = {0};
+  for (std::int64_t share = 1; share <= largest; ++share) {
+    result.push_back(least_end + (most_end - least_end) * (share - 1) / between);
+    menu.for_each_chunk(
+        share, [&](int size) { result.back() += cost_of_size[static_cast<std::size_t>(size)]; });
+  }
+  return result;
 }
 
 // Quantiles of Student's t for a two-sided confidence of 98 %, by degrees of freedom from 4.
@@ -70,22 +98,16 @@ double student_t_98(int degrees) {
 
 std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels::Network& network,
                                             std::int64_t largest_share) {
-  std::vector<std::vector<std::int64_t>> by_size(network.menu().sizes().size());
   const nlohmann::json mine = relative_chunk_costs(network);
+  std::vector<std::vector<std::int64_t>> by_rank(mine.size());
   for (const std::string& text : communicator.gather(mine.dump())) {
     const auto costs = nlohmann::json::parse(text);
-    for (std::size_t s = 0; s < by_size.size(); ++s) by_size[s].push_back(costs[s]);
+    for (std::size_t i = 0; i < by_rank.size(); ++i) by_rank[i].push_back(costs[i]);
   }
-  std::vector<std::int64_t> cost_of_size(static_cast<std::size_t>(network.menu().largest()) + 1);
-  for (std::size_t s = 0; s < by_size.size(); ++s)
-    cost_of_size[static_cast<std::size_t>(network.menu().sizes()[s])] = median(by_size[s]);
-  std::vector<std::int64_t> cost;
-  for (std::int64_t share = 0; share <= std::min(largest_share, largest_table); ++share) {
-    cost.push_back(0);
-    network.menu().for_each_chunk(
-        share, [&](int size) { cost.back() += cost_of_size[static_cast<std::size_t>(size)]; });
-  }
-  return cost;
+  std::vector<std::int64_t> costs;
+  costs.reserve(by_rank.size());
+  for (const auto& of_ranks : by_rank) costs.push_back(median(of_ranks));
+  return costs_of_shares(network.menu(), costs, std::min(largest_share, largest_table));
 }
 
 std::int64_t benchmark_ns(const std::function<void()>& run) {
