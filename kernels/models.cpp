@@ -39,7 +39,7 @@ Layers cnn() {
 constexpr Model models[] = {
     {"softmax", softmax, 256, 256},
     {"mlp", mlp, 256, 256},
-    {"cnn", cnn, 16, 32},
+    {"cnn", cnn, 8, 32},
 };
 
 constexpr auto names = [] {
