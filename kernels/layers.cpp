@@ -122,6 +122,13 @@ std::vector<ParameterRange> parameter_ranges(const Node& node, std::int64_t firs
   return ranges;
 }
 
+std::int64_t forward_flops(const Node& node) {
+  const auto ranges = parameter_ranges(node);
+  if (ranges.empty()) return 0;
+  const SampleShape& out = node.output_shape;
+  return 2 * ranges[0].count * out.height * out.width;  // each weight once an output pixel
+}
+
 std::vector<ParameterRange> parameter_ranges(std::span<const LayerSpec> layers, SampleShape input,
                                              int classes) {
   const std::vector<Node> nodes = make_graph(layers, input, classes);

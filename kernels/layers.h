@@ -67,6 +67,9 @@ std::vector<Node> make_graph(std::span<const LayerSpec> layers, SampleShape inpu
 /// A node's parameters, the weight before the bias; positions count from `first`.
 std::vector<ParameterRange> parameter_ranges(const Node& node, std::int64_t first = 0);
 
+/// Two for each multiplication of a weight with a value, in forward of one sample.
+std::int64_t forward_flops(const Node& node);
+
 /// All parameters in the order in which backward fills their gradients: the last layer first.
 std::vector<ParameterRange> parameter_ranges(std::span<const LayerSpec> layers, SampleShape input,
                                              int classes);

@@ -57,6 +57,8 @@ struct LossSums {
 /// between, with a count of 0, whenever a layer is done: a moment to move communication along.
 using GradientReady = std::function<void(std::int64_t first, std::int64_t count)>;
 
+class Profile;
+
 /// One rank's replica of a network. Not thread safe. All calls are local and return when done.
 ///
 /// Parameters and gradients are flat fp32 vectors in plain layouts, the same on every machine
@@ -95,6 +97,11 @@ class Network {
   /// not null, is told of each range as it becomes final.
   virtual void backward(int chunk_size, Pass pass, std::span<float> gradients,
                         const GradientReady* ready) = 0;
+
+  /// A profile (kernels/profile.h) with a row for each layer and nothing in them. Allocates.
+  virtual Profile make_profile() const = 0;
+  /// From now on the time of forward and backward is added to `profile`; null: no longer.
+  virtual void set_profile(Profile* profile) = 0;
 };
 
 /// Builds the network and prepares every size of its menu. Throws std::invalid_argument for an

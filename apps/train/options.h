@@ -44,6 +44,7 @@ struct Options {
   std::string summary;
   std::string log;
   std::string timeline;
+  bool profile = false;
   std::vector<double> emulate;
   std::vector<Injection> injections;
 

@@ -8,6 +8,7 @@
 
 #include "evenstep/version.h"
 #include "train/calibration.h"
+#include "train/profile_report.h"
 #include "train/summary.h"
 
 namespace evenstep::train {
@@ -97,6 +98,7 @@ void Trainer::set_up_locally() {
   options_.schedule.total_steps = total_steps_;
   statistics_ = std::make_unique<Statistics>(total_steps_, communicator_.size());
   timeline_ = std::make_unique<Timeline>(!options_.timeline.empty(), total_steps_);
+  if (options_.profile && communicator_.rank() == 0) profile_ = network_->make_profile();
   progress_ = std::make_unique<Progress>(communicator_.rank() == 0, total_steps_);
 }
 
@@ -170,6 +172,7 @@ void Trainer::run() {
   if (communicator_.rank() == 0) print_start(*session_, communicator_, options_, *network_);
   const std::int64_t start_ns = steady_clock().now_ns();
   collectives_ = communicator_.sum_calls();
+  profile(true);
   for (std::int64_t step = 0; step < total_steps_; ++step) {
     train_step(step);
     const bool epoch_ends = (step + 1) % steps_per_epoch() == 0;
@@ -259,8 +262,11 @@ void Trainer::clip(std::int64_t step) {
     throw AgreedError(fmt::format("step {}: the gradients are not finite; lower --lr", step));
 }
 
+void Trainer::profile(bool on) { network_->set_profile(on && profile_ ? &*profile_ : nullptr); }
+
 void Trainer::evaluate(std::int64_t step) {
   session_->pause();
+  profile(false);
   const std::int64_t ranks = communicator_.size();
   std::int64_t next = test_data_.samples() * communicator_.rank() / ranks;
   const std::int64_t end = test_data_.samples() * (communicator_.rank() + 1) / ranks;
@@ -275,17 +281,22 @@ void Trainer::evaluate(std::int64_t step) {
   test_accuracy_ = static_cast<double>(all_correct) / static_cast<double>(test_data_.samples());
   progress_->clear();
   if (communicator_.rank() == 0) print_evaluation(step, last_loss_, test_accuracy_, *statistics_);
+  profile(true);
   session_->resume();
 }
 
 void Trainer::finish(double wall_seconds) {
   progress_->clear();
-  const Summary summary =
-      gather_summary({communicator_, *session_, *statistics_, parameters_, options_, wall_seconds,
-                      last_loss_, test_accuracy_, collectives_});
+  Summary summary = gather_summary({communicator_, *session_, *statistics_, parameters_, options_,
+                                    wall_seconds, last_loss_, test_accuracy_, collectives_});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary);
+    if (profile_) {
+      summary.json["profile"] = profile_json(*profile_, statistics_->steps(),
+                                             kernels::measure_peak_flops(options_.dtype));
+      print_profile(summary.json["profile"]);
+    }
     summary_file_.write(to_json(summary).dump(2) + "\n");
     summary_file_.commit();
   }

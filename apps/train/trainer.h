@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "common/output_file.h"
 #include "evenstep/availability.h"
 #include "evenstep/mpi.h"
 #include "evenstep/sampler.h"
 #include "kernels/data/idx.h"
+#include "kernels/profile.h"
 #include "train/options.h"
 #include "train/progress.h"
 #include "train/slowdown.h"
@@ -46,6 +48,7 @@ class Trainer {
   void update(const StepResult& result, std::int64_t step);
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
   void clip(std::int64_t step);
+  void profile(bool on);
   void evaluate(std::int64_t step);
   void finish(double wall_seconds);
 
@@ -55,6 +58,7 @@ class Trainer {
   kernels::Dataset test_data_;
   std::unique_ptr<kernels::Normaliser> normaliser_;
   std::unique_ptr<kernels::Network> network_;
+  std::optional<kernels::Profile> profile_;
   std::vector<float> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Sampler> sampler_;

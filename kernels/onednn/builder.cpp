@@ -102,6 +102,8 @@ void Builder::add_layer(std::size_t node) {
   placed.layer = std::move(layer);
   for (; node <= done_; ++node) {
     for (const ParameterRange& range : parameter_ranges(nodes_[node])) placed.count += range.count;
+    placed.name += (placed.name.empty() ? "" : "+") + nodes_[node].spec.name;
+    placed.forward_flops += forward_flops(nodes_[node]);
   }
   outputs_[done_].tensor = placed.layer->output();
   outputs_[done_].layer = layers_.size() - 1;

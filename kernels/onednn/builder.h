@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/layers.h"
@@ -19,6 +20,8 @@ struct GradientPart {
 /// A layer, what it reads, and where its parameters lie in the flat vectors.
 struct PlacedLayer {
   std::unique_ptr<Layer> layer;
+  std::string name;
+  std::int64_t forward_flops = 0;  ///< of one sample, see Profile
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::vector<Tensor> inputs;

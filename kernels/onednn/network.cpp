@@ -12,6 +12,7 @@
 #include "kernels/onednn/builder.h"
 #include "kernels/onednn/loops.h"
 #include "kernels/onednn/softmax_cross_entropy.h"
+#include "kernels/profile.h"
 
 namespace evenstep::kernels {
 namespace onednn {
@@ -32,11 +33,15 @@ class OneDnnNetwork : public Network {
   LossSums forward(int chunk_size) override;
   void backward(int chunk_size, Pass pass, std::span<float> gradients,
                 const GradientReady* ready) override;
+  Profile make_profile() const override;
+  void set_profile(Profile* profile) override { profile_ = profile; }
 
  private:
   Tensor make_input();
   void add_parts(const PlacedLayer& placed, std::size_t size) const;
   void touch_everything();
+  void start_lap() const;
+  void lap(std::size_t row, Profile::Part part) const;
   std::size_t index_of(int chunk_size) const;
   void check_count(std::size_t given) const;
 
@@ -49,6 +54,7 @@ class OneDnnNetwork : public Network {
   std::unique_ptr<SoftmaxCrossEntropy> loss_;
   std::vector<float> staged_images_;  // bf16 only: fp32 images on their way into input_
   std::vector<std::int32_t> labels_;
+  Profile* profile_ = nullptr;
 };
 
 void check_layers(std::span<const LayerSpec> layers) {
@@ -125,13 +131,20 @@ std::span<float> OneDnnNetwork::images() {
 
 LossSums OneDnnNetwork::forward(int chunk_size) {
   const std::size_t size = index_of(chunk_size);
+  start_lap();
   if (context_.dtype == Dtype::bf16) {
     loops::to_bf16(staged_images_.data(), data<loops::Bf16>(input_.values[size]),
                    input_.counts[size]);
   }
-  for (const PlacedLayer& placed : layers_) placed.layer->forward(size);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].layer->forward(size);
+    lap(i, Profile::Part::forward);
+  }
   forward_size_ = size;
-  return loss_->forward(size, std::span(labels_).first(static_cast<std::size_t>(chunk_size)));
+  const LossSums sums =
+      loss_->forward(size, std::span(labels_).first(static_cast<std::size_t>(chunk_size)));
+  lap(layers_.size(), Profile::Part::forward);
+  return sums;
 }
 
 void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradients,
@@ -140,7 +153,9 @@ void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradien
   if (forward_size_ != size)
     throw std::logic_error("backward of a chunk that forward did not run last");
   if (pass.last) check_count(gradients.size());
+  start_lap();
   loss_->backward(size);
+  lap(layers_.size(), Profile::Part::backward);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const PlacedLayer& placed = layers_[i];
     if (placed.count > 0) {
@@ -148,15 +163,40 @@ void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradien
                                                      static_cast<std::size_t>(placed.count))
                                  : std::span<float>();
       placed.layer->backward_parameters(size, pass, own);
+      lap(i, Profile::Part::backward);
       if (pass.last && ready) (*ready)(placed.first, placed.count);
+      start_lap();  // what `ready` took is communication
     }
     if (!placed.passes_gradients) continue;
     placed.layer->backward_input(size);
     add_parts(placed, size);
+    lap(i, Profile::Part::backward);
     if (pass.last && ready) (*ready)(placed.first + placed.count, 0);
+    start_lap();
   }
+  if (profile_) profile_->count(chunk_size);
   // In-place layers have left nothing to run backward on again.
   forward_size_.reset();
+}
+
+void OneDnnNetwork::start_lap() const {
+  if (profile_) profile_->start();
+}
+
+void OneDnnNetwork::lap(std::size_t row, Profile::Part part) const {
+  if (profile_) profile_->lap(row, part);
+}
+
+Profile OneDnnNetwork::make_profile() const {
+  std::vector<Profile::Row> rows;
+  for (const PlacedLayer& placed : layers_) {
+    const int products = (placed.count > 0 ? 1 : 0) + (placed.passes_gradients ? 1 : 0);
+    rows.push_back({.layer = placed.name,
+                    .forward_flops = placed.forward_flops,
+                    .backward_flops = products * placed.forward_flops});
+  }
+  rows.push_back({.layer = "loss"});
+  return Profile(std::move(rows));
 }
 
 void OneDnnNetwork::add_parts(const PlacedLayer& placed, std::size_t size) const {

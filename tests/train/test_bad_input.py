@@ -28,7 +28,7 @@ class BadOptions(job.JobTest):
 
     def test_what_is_not_built_yet(self):
         with self.refusals(*RUN, rc=2) as refuse:
-            for flag in ("profile", "checkpoint", "checkpoint-every", "resume", "on-failure",
+            for flag in ("checkpoint", "checkpoint-every", "resume", "on-failure",
                          "reproducible", "stall-abort", "stall-warn", "time-limit"):
                 refuse([f"--{flag}=1"], f"--{flag}", "not built yet", ranks=1)
             for flag, value in (("--model", "resnet20"), ("--overlap", "thread")):

@@ -43,6 +43,26 @@ class Outputs(job.JobTest):
         self.assertEqual(summary["final_loss"], self.result.log[-1]["loss"])
         self.assertRegex(summary["parameter_hash"], "^[0-9a-f]{16}$")
 
+    def test_profile(self):
+        steps, batch = 5, 20
+        result = self.train("--model", "mlp", "--global-batch", batch, "--steps", steps, "--balance", "off",
+                            "--profile", ranks=2)
+        profile, rank = result.summary["profile"], result.summary["ranks"][0]
+        self.assertEqual([layer["layer"] for layer in profile["layers"]],
+                         ["fc1", "relu1", "fc2", "relu2", "fc3", "loss"])
+        self.assertEqual(profile["samples"], steps * batch // 2)  # of rank 0, evaluation left out
+        self.assertGreater(profile["peak_flops"], 1e8)
+        for part in ("forward", "backward"):
+            total = profile["total"][part]
+            self.assertGreater(total, 0)
+            self.assertAlmostEqual(sum(layer[part] for layer in profile["layers"]), total, places=6)
+            self.assertLessEqual(total, rank[part])
+        self.assertAlmostEqual(sum(layer["share_of_time"] for layer in profile["layers"]), 1, places=6)
+        self.assertTrue(0 < profile["total"]["share_of_peak"] < 1, profile["total"])
+        for word in ("backward ms", "of peak", "fc2", "total"):
+            self.assertIn(word, result.stdout)
+        self.assertNotIn("profile", self.result.summary)
+
     def test_ranks(self):
         summary = self.result.summary
         ranks = summary["ranks"]
