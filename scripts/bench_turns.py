@@ -1,4 +1,4 @@
-"""Runs of evenstep-train with --balance off and even in turn, so that a busy machine is busy for both."""
+"""Runs of evenstep-train under mpirun, for benchmarks that take turns so that a busy machine is busy for all alike."""
 import argparse
 import json
 import os
@@ -14,18 +14,24 @@ GOOD_LOAD_BALANCE = 0.90
 WINDOW = 5  # steps whose median load balance has to be good
 
 
-def arguments(description):
+def parser(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=3, help="runs of each kind (default 3)")
-    parser.add_argument("--steps", type=int, default=200, help="of each run (default 200)")
     parser.add_argument("--model", default="cnn")
     parser.add_argument("--data", default=os.environ.get("EVENSTEP_DATA", "/usr/share/datasets/fashion-mnist"))
     parser.add_argument("--train", default=os.environ.get("EVENSTEP_TRAIN", ROOT / "build/apps/evenstep-train"))
-    return parser.parse_args()
+    return parser
 
 
-def flags(args):
-    return ["--model", args.model, "--data", args.data, "--steps", str(args.steps), "--eval", "off", "--threads", "1"]
+def arguments(description):
+    options = parser(description)
+    options.add_argument("--pairs", type=int, default=3, help="runs of each kind (default 3)")
+    options.add_argument("--steps", type=int, default=200, help="of each run (default 200)")
+    return options.parse_args()
+
+
+def flags(args, steps=None):
+    return ["--model", args.model, "--data", args.data, "--steps", str(steps or args.steps), "--eval", "off", "--threads",
+            "1"]
 
 
 def load_balance(step):

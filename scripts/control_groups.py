@@ -1,0 +1,50 @@
+"""Control groups with CPU quotas, version 1 or 2, for processes that are to be slowed down."""
+import contextlib
+import os
+import pathlib
+
+
+class Unavailable(Exception):
+    """Why there can be none here."""
+
+
+def cpu_controller():
+    """The folder in which groups with CPU quotas can be made, and the version."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(maxsplit=2)
+        folder = pathlib.Path(before.split()[4])
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return folder, 1
+        if kind == "cgroup2" and "cpu" in (folder / "cgroup.subtree_control").read_text().split():
+            return folder, 2
+    raise Unavailable("no cpu controller of control groups is mounted, or it is not enabled for groups of one's own")
+
+
+def make(folder, version, cores, period_us):
+    folder.mkdir()
+    if version == 1:
+        (folder / "cpu.cfs_period_us").write_text(str(period_us))
+        (folder / "cpu.cfs_quota_us").write_text(str(round(cores * period_us)))
+    else:
+        (folder / "cpu.max").write_text(f"{round(cores * period_us)} {period_us}")
+
+
+@contextlib.contextmanager
+def quotas(cores, period_us):
+    """Makes a group for each of `cores`, its quota. Gives words that, before a program's own under mpirun, put
+    each rank into its group. Raises Unavailable."""
+    parent, version = cpu_controller()
+    name = parent / f"evenstep-{os.getpid()}-"
+    groups = [pathlib.Path(f"{name}{rank}") for rank in range(len(cores))]
+    try:
+        try:
+            for group, quota in zip(groups, cores):
+                make(group, version, quota, period_us)
+        except OSError as error:
+            raise Unavailable(f"control groups with quotas cannot be made: {error}") from error
+        yield ["sh", "-c", f'echo $$ > "{name}$OMPI_COMM_WORLD_RANK/cgroup.procs" && exec "$@"', "sh"]
+    finally:
+        for group in groups:
+            if group.exists():
+                group.rmdir()
