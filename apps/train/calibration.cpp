@@ -1,10 +1,8 @@
 #include "train/calibration.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "evenstep/clock.h"
 #include "train/cpu_time.h"
 
 namespace evenstep::train {
@@ -12,12 +10,6 @@ namespace {
 
 constexpr int size_repetitions = 9;
 constexpr std::int64_t largest_table = 1 << 16;
-
-std::int64_t timed_ns(const std::function<void()>& run) {
-  const std::int64_t start = steady_clock().now_ns();
-  run();
-  return steady_clock().now_ns() - start;
-}
 
 std::int64_t cpu_ns(const std::function<void()>& run) {
   const std::int64_t start = process_cpu_ns();
@@ -86,14 +78,6 @@ std::vector<std::int64_t> costs_of_shares(const kernels::ChunkMenu& menu,
   return result;
 }
 
-// Quantiles of Student's t for a two-sided confidence of 98 %, by degrees of freedom from 4.
-double student_t_98(int degrees) {
-  constexpr double table[] = {3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764, 2.718, 2.681,
-                              2.650, 2.624, 2.602, 2.583, 2.567, 2.552, 2.539, 2.528};
-  const int last = 4 + static_cast<int>(std::size(table)) - 1;
-  return degrees <= last ? table[degrees - 4] : 2.528;  // a little wide beyond 20: never too sure
-}
-
 }  // namespace
 
 std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels::Network& network,
@@ -108,24 +92,6 @@ std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels:
   costs.reserve(by_rank.size());
   for (const auto& of_ranks : by_rank) costs.push_back(median(of_ranks));
   return costs_of_shares(network.menu(), costs, std::min(largest_share, largest_table));
-}
-
-std::int64_t benchmark_ns(const std::function<void()>& run) {
-  constexpr int least = 5;
-  constexpr int most = 50;
-  constexpr double relative_error = 0.025;
-  double sum = 0;
-  double sum_of_squares = 0;
-  for (int n = 1;; ++n) {
-    const auto time = static_cast<double>(timed_ns(run));
-    sum += time;
-    sum_of_squares += time * time;
-    const double mean = sum / n;
-    if (n < least) continue;
-    const double variance = std::max(0.0, (sum_of_squares - sum * mean) / (n - 1));
-    const double half_width = student_t_98(n - 1) * std::sqrt(variance / n);
-    if (half_width <= relative_error * mean || n == most) return static_cast<std::int64_t>(mean);
-  }
 }
 
 }  // namespace evenstep::train

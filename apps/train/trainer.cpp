@@ -5,7 +5,9 @@
 #include <zlib.h>
 
 #include <cmath>
+#include <set>
 
+#include "evenstep/benchmark.h"
 #include "evenstep/version.h"
 #include "train/calibration.h"
 #include "train/profile_report.h"
@@ -134,8 +136,8 @@ void Trainer::set_up_session() {
   stage_any();  // what runs depends on the data: gradients that are zero are skipped
   if (options_.balance != "off")
     options.size_cost = measure_size_cost(communicator_, *network_, options_.step_batch());
-  if (options_.balance.starts_with("static") || options_.balance == "lbbsp-gpu-2018")
-    options.forecast = benchmark();
+  if (options_.balance == "static" || options_.balance == "lbbsp-gpu-2018")
+    options.forecast = foresee(options.size_cost);
   session_ = std::make_unique<Session>(communicator_, options);
   session_->watch_parameters(parameters_);
 }
@@ -145,23 +147,36 @@ void Trainer::stage_any() {
     stage(train_data_, i, i % train_data_.samples());
 }
 
-// What static partitioning goes by: the time of an even share, all ranks computing at once.
-Forecast Trainer::benchmark() {
-  const std::int64_t share =
-      std::max<std::int64_t>(1, options_.step_batch() / communicator_.size());
+// `static` goes by the time of an even share, `lbbsp-gpu-2018` by times from one sample to twice
+// that.
+Forecast Trainer::foresee(std::span<const std::int64_t> size_cost) {
+  const std::int64_t batch = options_.step_batch();
+  const std::int64_t even = std::max<std::int64_t>(1, batch / communicator_.size());
+  std::set<std::int64_t> sizes = {even};
+  if (options_.balance == "lbbsp-gpu-2018")
+    sizes = {1,
+             (even + 3) / 4,
+             (even + 1) / 2,
+             even,
+             std::min(even * 3 / 2, batch),
+             std::min(even * 2, batch)};
+  const std::vector<std::int64_t> ascending(sizes.begin(), sizes.end());
   std::vector<float> gradients(parameters_.size());
-  const std::int64_t mean_ns = benchmark_ns([&] {
-    std::int64_t done = 0;
-    network_->menu().for_each_chunk(share, [&](int chunk) {
-      slowdown_->begin_chunk();
-      network_->forward(chunk);
-      network_->backward(chunk, {.first = done == 0, .last = done + chunk == share}, gradients,
-                         nullptr);
-      slowdown_->end_chunk();
-      done += chunk;
-    });
+  const auto times_ns = benchmark(communicator_, ascending,
+                                  [&](std::int64_t share) { run_for_benchmark(share, gradients); });
+  return fit_forecast(work_of(ascending, size_cost), times_ns);
+}
+
+void Trainer::run_for_benchmark(std::int64_t share, std::span<float> gradients) {
+  std::int64_t done = 0;
+  network_->menu().for_each_chunk(share, [&](int chunk) {
+    slowdown_->begin_chunk();
+    network_->forward(chunk);
+    network_->backward(chunk, {.first = done == 0, .last = done + chunk == share}, gradients,
+                       nullptr);
+    slowdown_->end_chunk();
+    done += chunk;
   });
-  return {.per_sample_ps = std::max<std::int64_t>(1, mean_ns * 1000 / share)};
 }
 
 std::int64_t Trainer::steps_per_epoch() const {

@@ -38,7 +38,8 @@ class Trainer {
   void refuse_different_options();
   void set_up_session();
   SessionOptions session_options() const;
-  Forecast benchmark();
+  Forecast foresee(std::span<const std::int64_t> size_cost);
+  void run_for_benchmark(std::int64_t share, std::span<float> gradients);
 
   std::int64_t steps_per_epoch() const;
   void train_step(std::int64_t step);
