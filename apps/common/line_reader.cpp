@@ -49,9 +49,10 @@ bool LineReader::read_line() {
     if (line_.size() > most_bytes_)
       fail(fmt::format("the line is longer than {} bytes", most_bytes_));
     unread_.remove_prefix(end == std::string_view::npos ? unread_.size() : end + 1);
-    if (end != std::string_view::npos) return true;
-  } while (fill());
-  return true;  // the last line, without an end
+    if (end != std::string_view::npos) break;
+  } while (fill());  // the last line may have no end
+  if (line_.find('\0') != std::string::npos) fail("a zero byte; this is no text");
+  return true;
 }
 
 bool LineReader::next() {

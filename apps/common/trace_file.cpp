@@ -9,7 +9,7 @@ namespace {
 
 enum Column : std::size_t { step_column, rank_column, cost_column, cpu_column = 5, memory_column };
 
-constexpr std::int64_t largest_step = std::int64_t{1} << 40;
+constexpr std::int64_t largest_step = 999'999'999;  // as many steps as --steps can be
 constexpr std::int64_t largest_rank = (std::int64_t{1} << 24) - 1;
 constexpr double most_cores = 1e6;
 constexpr double most_mebibytes = 1e12;

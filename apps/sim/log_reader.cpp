@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 namespace evenstep::sim {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t longest_line_bytes = std::size_t{1} << 26;  // 100,000 ranks take 8 MB
+constexpr std::uint64_t largest_step = std::uint64_t{1} << 40;
 constexpr double largest_share = 1U << 31;
 constexpr double least_seconds = 1e-9;
 constexpr double most_seconds = 3600;
@@ -39,12 +41,14 @@ bool LogReader::next() {
   const json object = json::parse(lines_.line(), nullptr, false);
   if (!object.is_object()) fail(fmt::format("not a JSON object: {}", in_quotes(lines_.line())));
   const auto step = object.find("step");
-  if (step == object.end() || !step->is_number_integer())
-    fail("no step, or it is not a whole number");
-  if (step->get<std::int64_t>() <= step_)
-    fail(fmt::format("step {} comes after step {}; a log's steps ascend", step->get<std::int64_t>(),
-                     step_));
-  step_ = step->get<std::int64_t>();
+  // Unsigned is what a number without sign and fraction is read as.
+  if (step == object.end() || !step->is_number_unsigned() ||
+      step->get<std::uint64_t>() > largest_step)
+    fail(fmt::format("no step, or it is not a whole number from 0 to {}", largest_step));
+  const auto number = static_cast<std::int64_t>(step->get<std::uint64_t>());
+  if (number <= step_)
+    fail(fmt::format("step {} comes after step {}; a log's steps ascend", number, step_));
+  step_ = number;
   const std::size_t ranks_before = shares_.size();
   read_numbers(lines_, object, "shares", largest_share, shares_);
   read_numbers(lines_, object, "own_seconds", most_seconds, own_seconds_);
@@ -58,6 +62,10 @@ void LogReader::check_ranks(std::size_t ranks_before) const {
                      own_seconds_.size()));
   if (ranks_before != 0 && shares_.size() != ranks_before)
     fail(fmt::format("{} ranks, in the lines before {}", shares_.size(), ranks_before));
+  const double batch = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+  if (batch > largest_share)
+    fail(fmt::format("the shares add up to {}, the global batch can be at most {}", batch,
+                     largest_share));
   for (std::size_t r = 0; r < shares_.size(); ++r) {
     if (shares_[r] != static_cast<double>(static_cast<std::int64_t>(shares_[r])))
       fail(fmt::format("rank {} has a share of {}, it must be whole", r, shares_[r]));

@@ -69,7 +69,8 @@ class BadTraces(simulation.SimulationTest):
                             ["0,0,0.004,0.001,,-1,", "cpu_available"], ["0,0,0.004,0.001,,,1GB", "mem_available"],
                             ["-1,0,0.004,0.001,,,", "step", "-1"], ["0,1.5,0.004,0.001,,,", "rank", "1.5"],
                             ["0,99999999999999999999,0.004,0.001,,,", "rank"], ["0,0,0,0,,,", "nanosecond"],
-                            ["0,0,0.004,0.001,,,,", "8 fields"], ["0,0,0x1p-3,0.001,,,", "fixed_seconds"]):
+                            ["1000000000,0,0.004,0.001,,,", "step", "999999999"],
+                            ["0,0,0.004,0.001,\0,,", "zero byte"], ["0,0,0.004,0.001,,,,", "8 fields"], ["0,0,0x1p-3,0.001,,,", "fixed_seconds"]):
             self.trace_refused([row], ":2:", *words)
 
     def test_order_and_ranks(self):
@@ -107,7 +108,11 @@ class BadLogs(simulation.SimulationTest):
                              [(GOOD_LINE % 2).replace("0.1", "0"), "rank 0", "own time"],
                              [(GOOD_LINE % 2).replace("[4, 4]", "[4, 4.5]"), "whole"],
                              [(GOOD_LINE % 2).replace("[4, 4]", "7"), "shares"],
-                             [(GOOD_LINE % 2).replace("2", '"x"', 1), "step"], ["[" * 200_000, "JSON"]):
+                             [(GOOD_LINE % 2).replace("2", '"x"', 1), "step"], ["[" * 200_000, "JSON"],
+                             [(GOOD_LINE % 2).replace("2", "-1", 1), "whole number from 0"],
+                             [(GOOD_LINE % 2).replace("2", "9223372036854775808", 1), "whole number from 0"],
+                             [(GOOD_LINE % 2).replace("[4, 4]", "[2147483648, 1]"), "2147483649"],
+                             [GOOD_LINE % 2 + "\0", "zero byte"]):
             self.log_refused(line, *words)
 
     def test_files(self):
