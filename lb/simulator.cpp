@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
 
 namespace evenstep::lb {
 namespace {
@@ -28,18 +27,6 @@ BalancerOptions balancer_options(const SimulationOptions& options, const std::st
   return balancer;
 }
 
-// The sizes that each rank has run.
-class WarmSizes {
- public:
-  explicit WarmSizes(std::size_t ranks) : sizes_(ranks) {}
-  bool is_new(std::size_t rank, Samples share) {
-    return share > 0 && sizes_[rank].insert(share).second;
-  }
-
- private:
-  std::vector<std::unordered_set<Samples>> sizes_;
-};
-
 // One sizer's job.
 class VirtualJob {
  public:
@@ -49,7 +36,7 @@ class VirtualJob {
         balancer_(balancer_options(options, sizer), records_),
         in_force_(static_cast<std::size_t>(options.lag) + 1, partition()),
         own_ns_(records_.size()),
-        warm_(options.cold > 0 ? records_.size() : 0),
+        cold_sizes_(records_.size(), ColdSizes(options.cold)),
         score_(options) {}
 
   void run_step(const Course& course) {
@@ -72,8 +59,7 @@ class VirtualJob {
     return {balancer_.partition().begin(), balancer_.partition().end()};
   }
   void run_rank(const Course& course, std::size_t r, Samples share) {
-    own_ns_[r] = course.own_ns(r, share);
-    if (options_.cold > 0 && warm_.is_new(r, share)) own_ns_[r] *= 1 + options_.cold;
+    own_ns_[r] = course.own_ns(r, share) * cold_sizes_[r].factor(share);
     Record& record = records_[r];
     record.step = static_cast<std::uint32_t>(course.step() & 0xffffff);
     record.samples = share;
@@ -88,7 +74,7 @@ class VirtualJob {
   Balancer balancer_;
   std::vector<std::vector<Samples>> in_force_;  // of this step, and of the lag's
   std::vector<double> own_ns_;
-  WarmSizes warm_;
+  std::vector<ColdSizes> cold_sizes_;  // by rank
   Score score_;
 };
 

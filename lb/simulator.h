@@ -5,6 +5,7 @@
 #include <deque>
 #include <random>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "lb/balancer.h"
@@ -79,6 +80,20 @@ class Course {
   double oracle_seconds_ = 0;
   double oracle_plain_seconds_ = 0;
   double off_seconds_ = 0;
+};
+
+/// The sizes that one rank has run: `cold` makes the first step at a new one dear.
+class ColdSizes {
+ public:
+  explicit ColdSizes(double cold) : cold_(cold) {}
+  /// By how much a step at this share takes longer now; from then on the share is no longer new.
+  double factor(Samples share) {
+    return cold_ > 0 && share > 0 && sizes_.insert(share).second ? 1 + cold_ : 1;
+  }
+
+ private:
+  double cold_;
+  std::unordered_set<Samples> sizes_;
 };
 
 /// Keeps the account of one sizer over a course.

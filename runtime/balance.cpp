@@ -24,6 +24,7 @@ lb::BalancerOptions balancer_options(const BalanceOptions& options) {
   balancer.predictor = options.predictor;
   balancer.batch = options.global_batch;
   balancer.granule = options.granule;
+  balancer.lag = options.lag;
   if (!options.size_cost.empty()) balancer.table = lb::SizeTable(options.size_cost);
   return balancer;
 }
@@ -68,6 +69,8 @@ void check(const BalanceOptions& options) {
   least("the granule", options.granule, 1);
   least("the least share", options.least_share, 0);
   least("the number of metrics", options.metrics, 0);
+  if (options.lag != 0 && options.lag != 1)
+    throw UsageError(fmt::format("the lag is {}, it must be 0 or 1", options.lag));
   if (options.global_batch > std::int64_t{1} << 31)
     throw UsageError(
         fmt::format("the global batch is {}, it can be at most 2^31", options.global_batch));
@@ -85,7 +88,9 @@ struct Balance::State {
         tail(static_cast<int>(ranks.size()), own_sums + options.metrics),
         stopwatch(clock),
         reports(records.size()),
-        shares(balancer.partition().begin(), balancer.partition().end()),
+        next(balancer.partition().begin(), balancer.partition().end()),
+        decided(next),
+        shares(next),
         sums(static_cast<std::size_t>(own_sums + options.metrics)),
         my_sums(sums.size()) {}
 
@@ -113,6 +118,9 @@ struct Balance::State {
   lb::Tail tail;
   Stopwatch stopwatch;
   std::vector<RankReport> reports;
+  std::vector<std::int64_t> next;  // shares of the next full batch
+  std::vector<std::int64_t>
+      decided;                       // by the newest news; where there is a lag, for the step after
   std::vector<std::int64_t> shares;  // of the step in progress
   std::vector<double> sums;
   std::vector<double> my_sums;
@@ -131,9 +139,9 @@ Share Balance::State::begin(std::int64_t batch) {
                     "0 samples to the global batch",
                     batch, options.global_batch));
   if (batch == options.global_batch)
-    std::ranges::copy(balancer.partition(), shares.begin());
+    std::ranges::copy(next, shares.begin());
   else
-    balancer.cut(batch, shares);
+    lb::apportion(next, batch, shares);
   Share share{.step = step, .count = shares[rank], .batch = batch};
   for (std::size_t r = 0; r < rank; ++r) share.offset += shares[r];
   return share;
@@ -247,6 +255,8 @@ void Balance::State::take_news(StepResult& result) {
   } catch (const std::exception& error) {
     throw AgreedError(fmt::format("step {}: {}", step, error.what()));
   }
+  if (options.lag > 0) std::swap(next, decided);
+  std::ranges::copy(balancer.partition(), options.lag > 0 ? decided.begin() : next.begin());
   balance_ns += clock.now_ns() - start;
 }
 
@@ -288,7 +298,7 @@ void Balance::see(double cpu_available, double memory_mib) {
   state_->memory_available = lb::encode_mebibytes(memory_mib);
 }
 std::span<const RankReport> Balance::reports() const { return state_->reports; }
-std::span<const std::int64_t> Balance::partition() const { return state_->balancer.partition(); }
+std::span<const std::int64_t> Balance::partition() const { return state_->next; }
 std::span<const std::int64_t> Balance::phase_ns() const { return state_->stopwatch.phase_ns(); }
 std::int64_t Balance::own_ns() const { return state_->stopwatch.own_ns(); }
 std::int64_t Balance::last_wait_ns() const { return state_->stopwatch.wait_ns(); }

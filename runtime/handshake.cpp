@@ -25,6 +25,7 @@ json must_agree(const SessionOptions& options) {
   add("the global batch", options.global_batch);
   add("the balance", options.balance);
   add("the predictor", options.predictor);
+  add("the lag", options.lag);
   add("the granule", options.granule);
   add("the number of gradients", options.gradients);
   add("the number of metrics", options.metrics);

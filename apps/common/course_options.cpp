@@ -2,6 +2,7 @@
 
 #include "common/trace_file.h"
 #include "evenstep/error.h"
+#include "lb/predictor.h"
 
 namespace evenstep {
 namespace {
@@ -11,6 +12,7 @@ constexpr std::int64_t usual_batch_per_rank = 128;
 constexpr std::int64_t largest_batch = std::int64_t{1} << 31;
 constexpr std::int64_t most_steps = 1'000'000'000;
 constexpr double most_noise = 10;
+constexpr double most_cold = 1e6;
 
 std::vector<std::string_view> kind_names() {
   std::vector<std::string_view> names;
@@ -62,6 +64,13 @@ void add_course_options(CLI::App& app, CourseOptions& o) {
          "sigma of log-normal noise on all times; default: 0.03, or the kind's or log's own")
       ->check(real(0, most_noise));
   app.add_option("--seed", o.seed, "of generated traces and noise")->check(whole(0, INT64_MAX));
+  app.add_option("--predictor", o.predictor, "what lbbsp-cpu forecasts speeds with; default: narx")
+      ->check(one_of(lb::predictor_names()));
+  app.add_option("--cold", o.cold,
+                 "the first step at a size new to a rank takes so many times longer in addition")
+      ->check(real(0, most_cold));
+  app.add_option("--lag", o.lag, "0: news of a step steer the next one; 1: the one after it")
+      ->check(whole(0, 1));
   app.add_option("--summary", o.summary, "JSON of the results");
 }
 
@@ -79,6 +88,9 @@ lb::SimulationOptions settle(const CourseOptions& options, const Source& source)
   settled.noise = source.noise;
   if (options.noise >= 0) settled.noise.sigma = options.noise;
   settled.seed = options.seed;
+  settled.predictor = options.predictor;
+  settled.cold = options.cold;
+  settled.lag = options.lag;
   check_granule(settled.batch, settled.granule);
   return settled;
 }

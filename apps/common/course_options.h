@@ -20,6 +20,9 @@ struct CourseOptions {
   std::int64_t steps = 0;  ///< 0: the source's usual number
   double noise = -1;       ///< below 0: the source's own
   std::uint64_t seed = 1;
+  std::string predictor = "narx";
+  double cold = 0;
+  int lag = 0;
   std::string summary;
 };
 

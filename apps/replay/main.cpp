@@ -56,6 +56,8 @@ SessionOptions session_options(const Options& options, const lb::SimulationOptio
   session.global_batch = settled.batch;
   session.gradients = 1;
   session.balance = options.balance;
+  session.predictor = settled.predictor;
+  session.lag = settled.lag;
   session.granule = settled.granule;
   session.forecast = {cost.fixed_ns, cost.per_sample_ps, cost.floor_ns};
   session.must_agree = options.given;
@@ -70,6 +72,7 @@ class Replay {
         steps_(settled.steps),
         course_(*source.trace, settled),
         session_(communicator, session_options(options, settled, course_.states()[rank_].cost)),
+        cold_sizes_(settled.cold),
         score_(settled) {}
 
   lb::SimulationResult run() {
@@ -77,7 +80,7 @@ class Replay {
     for (std::int64_t step = 0; step < steps_; ++step) {
       if (step > 0) course_.advance();
       const Share share = session_.begin_step();
-      sleep(course_.own_ns(rank_, share.count));
+      sleep(course_.own_ns(rank_, share.count) * cold_sizes_.factor(share.count));
       end_step(share, course_.next_states()[rank_]);
       account();
     }
@@ -121,6 +124,7 @@ class Replay {
   std::int64_t steps_;
   lb::Course course_;
   Session session_;
+  lb::ColdSizes cold_sizes_;
   lb::Score score_;
   Clock::time_point started_;
   std::vector<lb::Samples> shares_;

@@ -23,16 +23,8 @@ Results run(const Options& options, Source& source, const lb::SimulationOptions&
   return {options.balances, lb::simulate(*source.trace, settled, options.balances)};
 }
 
-lb::SimulationOptions settle_all(const Options& options, const Source& source) {
-  lb::SimulationOptions settled = settle(options.course, source);
-  settled.cold = options.cold;
-  settled.lag = options.lag;
-  settled.predictor = options.predictor;
-  return settled;
-}
-
 ordered_json simulate_source(const Options& options, Source source) {
-  const lb::SimulationOptions settled = settle_all(options, source);
+  const lb::SimulationOptions settled = settle(options.course, source);
   const int ranks = source.trace->ranks();
   const Results results = run(options, source, settled);
   print_run(source.name, ranks, settled);

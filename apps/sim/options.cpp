@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include "evenstep/error.h"
-#include "lb/predictor.h"
 #include "lb/sizer.h"
 
 namespace evenstep::sim {
 namespace {
 
 constexpr const char* sources[] = {"--trace", "--from-log", "--generate", "--solve"};
-constexpr double most_cold = 1e6;
 
 void add_options(CLI::App& app, Options& o) {
   add_course_options(app, o.course);
@@ -22,13 +20,6 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--balance", o.balances, "sizers, with commas; default: all")
       ->delimiter(',')
       ->check(one_of(lb::sizer_names()));
-  app.add_option("--predictor", o.predictor, "what lbbsp-cpu forecasts speeds with; default: narx")
-      ->check(one_of(lb::predictor_names()));
-  app.add_option("--cold", o.cold,
-                 "the first step at a size new to a rank takes so many times longer in addition")
-      ->check(real(0, most_cold));
-  app.add_option("--lag", o.lag, "0: news of a step steer the next one; 1: the one after it")
-      ->check(whole(0, 1));
 }
 
 void refuse_with(const CLI::App& app, const char* flag, std::initializer_list<const char*> others) {

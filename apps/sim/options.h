@@ -15,9 +15,6 @@ struct Options {
   std::string solve;
   std::string write_trace;
   std::vector<std::string> balances;  ///< in the order asked for, none twice
-  std::string predictor = "narx";
-  double cold = 0;
-  int lag = 0;
 };
 
 /// Throws UsageError with the option, the value and what would do, or TextAsked.

@@ -40,12 +40,14 @@ StepResult step(Session& session, ManualClock& clock, std::int64_t own_ns, const
 // partitions by step, as rank 0 saw them.
 template <typename Cost>
 std::vector<std::vector<std::int64_t>> run_steps(int ranks, std::int64_t batch, int steps,
-                                                 const char* balance, Cost cost) {
+                                                 const char* balance, Cost cost, int lag = 0) {
   InProcessWorld world(ranks);
   std::vector<std::vector<std::int64_t>> partitions;
   world.run([&](int rank) {
     const auto communicator = world.communicator(rank);
-    Session session(*communicator, options_for(world, rank, batch, balance));
+    SessionOptions options = options_for(world, rank, batch, balance);
+    options.lag = lag;
+    Session session(*communicator, options);
     for (int k = 0; k < steps; ++k) {
       const Share share = session.begin_step();
       if (rank == 0)
@@ -200,6 +202,26 @@ TEST_CASE("a rank that halves its speed is balanced within 2 steps of its news")
   CHECK(imbalance(partitions[change], costs) > 1.5);
   for (int k = change + 2; k < 100; ++k)
     CHECK(imbalance(partitions[static_cast<std::size_t>(k)], costs) < 1.05);
+}
+
+TEST_CASE("with a lag of 1, news of a step steer the step after the next") {
+  const auto slow_from_50 = [](int rank, int k) { return (rank == 2 && k >= 50 ? 2 : 1) * ms; };
+  const auto at_once = run_steps(4, 512, 100, "proportional", slow_from_50);
+  const auto late = run_steps(4, 512, 100, "proportional", slow_from_50, 1);
+  const auto first_move = [](const auto& partitions) {
+    for (std::size_t k = 1; k < partitions.size(); ++k)
+      if (partitions[k] != partitions[0]) return k;
+    return partitions.size();
+  };
+  REQUIRE(first_move(at_once) < 98);
+  CHECK(first_move(late) == first_move(at_once) + 1);
+  CHECK(late[first_move(late)] == at_once[first_move(at_once)]);
+  InProcessWorld world(1);
+  const auto communicator = world.communicator(0);
+  SessionOptions options = options_for(world, 0, 9);
+  options.lag = 2;
+  CHECK_THROWS_WITH_AS(Session(*communicator, options), "the lag is 2, it must be 0 or 1",
+                       AgreedError);
 }
 
 TEST_CASE("off never moves, static moves once, by its benchmark") {

@@ -32,8 +32,8 @@ class Replay(simulation.SimulationTest):
         self.assertEqual((result.rc, result.error_lines), (0, []), result)
         return json.loads(path.read_text())
 
-    def agrees(self, kind, ranks, balance, scale):
-        run = ["--steps", STEPS, "--balance", balance, "--seed", 3]
+    def agrees(self, kind, ranks, balance, scale, *flags):
+        run = ["--steps", STEPS, "--balance", balance, "--seed", 3, *flags]
         simulated = self.summary("--generate", kind, "--ranks", ranks, "--write-trace", "trace.csv", *run)
         expected = simulated["results"][balance]["efficiency"]
         seen = []
@@ -58,6 +58,21 @@ class Replay(simulation.SimulationTest):
         self.assertGreater(simulated["results"]["even"]["efficiency"],
                            without["results"]["even"]["efficiency"] + 2 * WITHIN)
 
+    def test_cold_sizes(self):
+        """The first of the steps takes five times longer, for off; that alone tells."""
+        simulated, replayed = self.agrees("static", 4, "off", 0.5, "--cold", 4)
+        self.assertEqual((simulated["cold"], replayed["cold"]), (4, 4))
+        self.assertAlmostEqual(replayed["results"]["off"]["speedup"], STEPS / (STEPS + 4), delta=0.02)
+
+    def test_lag_and_predictor(self):
+        simulated, replayed = self.agrees("ar1", 4, "lbbsp-cpu", 1, "--lag", 1, "--predictor", "last")
+        self.assertEqual((simulated["lag"], replayed["lag"]), (1, 1))
+        for other in (["--lag", 0, "--predictor", "last"], ["--lag", 1, "--predictor", "narx"]):
+            usual = self.summary("--trace", self.folder / "trace.csv", "--steps", STEPS, "--balance", "lbbsp-cpu",
+                                 "--seed", 3, *other)
+            self.assertNotAlmostEqual(usual["results"]["lbbsp-cpu"]["efficiency"],
+                                      simulated["results"]["lbbsp-cpu"]["efficiency"], delta=0.001)
+
     def test_same_fields(self):
         simulated, replayed = self.agrees("static", 4, "static", 1)
         self.assertLessEqual(set(simulated), set(replayed))
@@ -71,6 +86,9 @@ class Replay(simulation.SimulationTest):
         for rc, flags, *words in ((2, [], "--trace", "--generate"), (2, ["--generate", "static", "--balance", "evne"], "evne"),
                                   (2, ["--generate", "static", "--ranks", 3], "--ranks", "3"),
                                   (2, ["--generate", "static", "--time-scale", 0], "--time-scale"),
+                                  (2, ["--generate", "static", "--lag", 2], "--lag", "2"),
+                                  (2, ["--generate", "static", "--cold=-1"], "--cold", "-1"),
+                                  (2, ["--generate", "static", "--predictor", "crystal"], "crystal", "narx"),
                                   (2, ["--trace", good, "--global-batch", 3, "--granule", 4], "--granule 4"),
                                   (1, ["--trace", bad], "bad.csv:3:", "fixed_seconds"), (1, ["--trace", "none"], "none")):
             with self.subTest(flags):

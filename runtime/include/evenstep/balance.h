@@ -36,6 +36,7 @@ struct BalanceOptions {
   std::int64_t global_batch = 0;   ///< samples (rows, cells, tokens) of a step over all ranks
   std::string balance = "even";    ///< the sizer: even, off, static, ... (lb/sizer.h)
   std::string predictor = "narx";  ///< of the sizer lbbsp-cpu: last, ema, ar or narx
+  int lag = 0;                     ///< 0: news of a step steer the next one; 1: the one after it
   std::int64_t granule = 1;        ///< shares are multiples of it, but for one rank's ragged rest
   std::int64_t least_share = 0;    ///< samples this rank must have
   std::int64_t most_share = -1;    ///< samples this rank can take; -1: any number
