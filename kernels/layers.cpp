@@ -1,7 +1,10 @@
 #include "kernels/layers.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -21,9 +24,12 @@ void check_input(SampleShape input, int classes) {
     throw std::invalid_argument(fmt::format("{} classes: must be at least 2", classes));
 }
 
-/// Where a window of `size` can stand along `length` values.
-int places(int length, int size, int stride, int pad) {
-  return (length + 2 * pad - size) / stride + 1;
+/// Where a window of `size` can stand along `length` values. None begins in the padding behind.
+int places(int length, int size, int stride, int pad, bool overhang) {
+  const int rest = length + 2 * pad - size;
+  int count = (rest + (overhang ? stride - 1 : 0)) / stride + 1;
+  if ((count - 1) * stride >= length + pad) --count;
+  return count;
 }
 
 SampleShape slide(const LayerSpec& layer, SampleShape in, int channels) {
@@ -34,19 +40,32 @@ SampleShape slide(const LayerSpec& layer, SampleShape in, int channels) {
                     "larger images or a model with smaller strides",
                     layer.name, w.height, w.width, in.height, in.width, w.pad_height, w.pad_width));
   }
-  return {channels, places(in.height, w.height, w.stride, w.pad_height),
-          places(in.width, w.width, w.stride, w.pad_width)};
+  return {channels, places(in.height, w.height, w.stride, w.pad_height, w.overhang),
+          places(in.width, w.width, w.stride, w.pad_width, w.overhang)};
 }
 
-SampleShape joined(const Node& node) {
+[[noreturn]] void refuse_join(const Node& node, const SampleShape& a, const SampleShape& b) {
+  throw std::invalid_argument(fmt::format("{}: cannot join {}x{}x{} and {}x{}x{} values",
+                                          node.spec.name, a.channels, a.height, a.width, b.channels,
+                                          b.height, b.width));
+}
+
+SampleShape sum_shape(const Node& node) {
   const SampleShape& first = node.input_shapes[0];
-  for (const SampleShape& shape : node.input_shapes) {
-    if (shape == first) continue;
-    throw std::invalid_argument(
-        fmt::format("{}: cannot add {}x{}x{} and {}x{}x{} values", node.spec.name, first.channels,
-                    first.height, first.width, shape.channels, shape.height, shape.width));
-  }
+  if (node.input_shapes.size() != 2 || node.input_shapes[1] != first)
+    refuse_join(node, first, node.input_shapes.back());
   return first;
+}
+
+SampleShape concat_shape(const Node& node) {
+  SampleShape whole = node.input_shapes[0];
+  whole.channels = 0;
+  for (const SampleShape& shape : node.input_shapes) {
+    if (shape.height != whole.height || shape.width != whole.width)
+      refuse_join(node, node.input_shapes[0], shape);
+    whole.channels += shape.channels;
+  }
+  return whole;
 }
 
 SampleShape output_shape(const Node& node, int classes) {
@@ -56,11 +75,17 @@ SampleShape output_shape(const Node& node, int classes) {
     case convolution:
       return slide(node.spec, input, outputs);
     case max_pooling:
+    case average_pooling:
       return slide(node.spec, input, input.channels);
     case linear:
       return {outputs, 1, 1};
     case add:
-      return joined(node);
+      return sum_shape(node);
+    case concat:
+      return concat_shape(node);
+    case batch_norm:
+    case local_response_norm:
+    case dropout:
     case relu:
       break;
   }
@@ -96,6 +121,8 @@ std::vector<Node> make_graph(std::span<const LayerSpec> layers, SampleShape inpu
       const bool first = i == Node::network_input;
       node.input_shapes.push_back(first ? input : nodes[static_cast<std::size_t>(i)].output_shape);
     }
+    if (layer.window == whole_image)
+      node.spec.window = {node.input_shapes[0].height, node.input_shapes[0].width};
     node.output_shape = output_shape(node, classes);
     nodes.push_back(std::move(node));
     names[layer.name] = index;
@@ -103,41 +130,92 @@ std::vector<Node> make_graph(std::span<const LayerSpec> layers, SampleShape inpu
   return nodes;
 }
 
+namespace {
+
+InitialValue start_of_weights(const LayerSpec& layer, std::int64_t fan_in) {
+  const auto inputs = static_cast<double>(fan_in);
+  switch (layer.start) {
+    case Start::fan_in:
+      break;
+    case Start::he:
+      return {InitialValue::Kind::normal, std::sqrt(2 / inputs)};
+    case Start::normal:
+      return {InitialValue::Kind::normal, layer.deviation};
+  }
+  return {InitialValue::Kind::uniform, 1 / std::sqrt(inputs)};
+}
+
+/// One value a channel.
+ParameterRange channel_range(const Node& node, const char* what, std::int64_t first, double start) {
+  const std::int64_t channels = node.output_shape.channels;
+  return {
+      node.spec.name + what, first, channels, {channels}, 1, {InitialValue::Kind::constant, start}};
+}
+
+/// What the weights of a convolution or linear layer look like; of others, nothing.
+std::vector<std::int64_t> weight_shape(const Node& node) {
+  const SampleShape& input = node.input_shapes[0];
+  const Window& window = node.spec.window;
+  const std::int64_t outputs = node.output_shape.channels;
+  if (node.spec.kind == convolution) return {outputs, input.channels, window.height, window.width};
+  if (node.spec.kind == linear) return {outputs, input.elements()};
+  return {};
+}
+
+std::int64_t product(std::span<const std::int64_t> values) {
+  return std::accumulate(values.begin(), values.end(), std::int64_t{1}, std::multiplies());
+}
+
+}  // namespace
+
 std::vector<ParameterRange> parameter_ranges(const Node& node, std::int64_t first) {
   const LayerSpec& layer = node.spec;
-  const SampleShape& input = node.input_shapes[0];
   const std::int64_t outputs = node.output_shape.channels;
-  std::vector<std::int64_t> shape;
-  if (layer.kind == convolution)
-    shape = {outputs, input.channels, layer.window.height, layer.window.width};
-  if (layer.kind == linear) shape = {outputs, input.elements()};
+  if (layer.kind == batch_norm) {
+    return {channel_range(node, ".weight", first, 1),
+            channel_range(node, ".bias", first + outputs, 0)};
+  }
+  const std::vector<std::int64_t> shape = weight_shape(node);
   if (shape.empty()) return {};
-  std::int64_t fan_in = 1;
-  for (std::size_t i = 1; i < shape.size(); ++i) fan_in *= shape[i];
-  const std::int64_t count = outputs * fan_in;
+  const std::int64_t count = product(shape);
+  const std::int64_t fan_in = count / outputs;
+  const InitialValue start = start_of_weights(layer, fan_in);
   std::vector<ParameterRange> ranges;
-  ranges.push_back({layer.name + ".weight", first, count, std::move(shape), fan_in});
-  if (layer.bias || layer.kind == linear)
-    ranges.push_back({layer.name + ".bias", first + count, outputs, {outputs}, fan_in});
+  ranges.push_back({layer.name + ".weight", first, count, shape, fan_in, start});
+  if (!layer.bias && layer.kind == convolution) return ranges;
+  ParameterRange bias{layer.name + ".bias", first + count, outputs, {outputs}, fan_in, start};
+  if (layer.start != Start::fan_in) bias.start = {InitialValue::Kind::constant, 0};
+  ranges.push_back(std::move(bias));
+  return ranges;
+}
+
+std::vector<ParameterRange> average_ranges(const Node& node, std::int64_t first) {
+  if (node.spec.kind != batch_norm) return {};
+  std::vector<ParameterRange> ranges = {
+      channel_range(node, ".running_mean", first, 0),
+      channel_range(node, ".running_var", first + node.output_shape.channels, 1)};
+  for (ParameterRange& range : ranges) range.trained = false;
   return ranges;
 }
 
 std::int64_t forward_flops(const Node& node) {
-  const auto ranges = parameter_ranges(node);
-  if (ranges.empty()) return 0;
-  const SampleShape& out = node.output_shape;
-  return 2 * ranges[0].count * out.height * out.width;  // each weight once an output pixel
+  const std::vector<std::int64_t> shape = weight_shape(node);
+  const std::int64_t places = std::int64_t{node.output_shape.height} * node.output_shape.width;
+  return shape.empty() ? 0 : 2 * product(shape) * places;  // each weight once an output pixel
 }
 
 std::vector<ParameterRange> parameter_ranges(std::span<const LayerSpec> layers, SampleShape input,
                                              int classes) {
   const std::vector<Node> nodes = make_graph(layers, input, classes);
   std::vector<ParameterRange> ranges;
-  for (std::size_t i = nodes.size(); i-- > 0;) {
-    const std::int64_t first = ranges.empty() ? 0 : ranges.back().first + ranges.back().count;
-    for (ParameterRange& range : parameter_ranges(nodes[i], first))
-      ranges.push_back(std::move(range));
-  }
+  const auto append = [&](auto ranges_of) {
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      const std::int64_t first = ranges.empty() ? 0 : ranges.back().first + ranges.back().count;
+      for (ParameterRange& range : ranges_of(nodes[i], first)) ranges.push_back(std::move(range));
+    }
+  };
+  append([](const Node& node, std::int64_t first) { return parameter_ranges(node, first); });
+  append([](const Node& node, std::int64_t first) { return average_ranges(node, first); });
   return ranges;
 }
 

@@ -21,9 +21,14 @@ namespace evenstep::kernels {
 enum class LayerKind {
   convolution,
   max_pooling,
+  average_pooling,  ///< padding counts as zeros (PyTorch's and Caffe's rule)
+  batch_norm,
+  local_response_norm,
+  dropout,
   relu,
   linear,  ///< takes a sample's elements in channel, height, width order
   add,     ///< the sum of two tensors of one shape: a residual join
+  concat,  ///< the channels of tensors of one height and width, one behind the other
 };
 
 /// What convolutions and pools move over their input.
@@ -33,6 +38,7 @@ struct Window {
   int stride = 1;
   int pad_height = 0;  ///< zeros (for max pooling: nothing) on either side
   int pad_width = 0;
+  bool overhang = false;  ///< the last window may hang over the edge; else a rest is left out
   bool operator==(const Window&) const = default;
 };
 
@@ -41,6 +47,16 @@ constexpr Window square(int size, int stride = 1, int pad = 0) {
   return {size, size, stride, pad, pad};
 }
 
+/// A pool over the whole image, whatever its size.
+constexpr Window whole_image{0, 0};
+
+/// How a layer's weights start; biases at zero, but for `fan_in`.
+enum class Start {
+  fan_in,  ///< weights and biases uniform in +-1/sqrt(inputs of an output): PyTorch's default
+  he,      ///< normal, deviation sqrt(2 / inputs of an output): He et al. 2015
+  normal,  ///< normal, deviation as given
+};
+
 struct LayerSpec {
   LayerKind kind;
   std::string name;  ///< of its parameters, as in "conv1.weight", and for `from` of other layers
@@ -48,6 +64,13 @@ struct LayerSpec {
   Window window = {};
   bool bias = true;                    ///< of a convolution; linear layers always have one
   std::vector<std::string> from = {};  ///< the layers it reads; none: the one before it
+  Start start = Start::fan_in;
+  double deviation = 0;         ///< of Start::normal
+  double epsilon = 1e-5;        ///< of batch_norm
+  double rate = 0;              ///< of dropout: how much is dropped
+  double alpha = 0;             ///< of local_response_norm, whose window is a square
+  double beta = 0;              ///< of local_response_norm
+  bool across_channels = true;  ///< of local_response_norm
 };
 
 /// A layer in its place in a network.
@@ -64,13 +87,16 @@ struct Node {
 /// does not come before it, or cannot take what it reads, with the values and what would do.
 std::vector<Node> make_graph(std::span<const LayerSpec> layers, SampleShape input, int classes);
 
-/// A node's parameters, the weight before the bias; positions count from `first`.
+/// A node's trained parameters, the weight before the bias; positions count from `first`.
 std::vector<ParameterRange> parameter_ranges(const Node& node, std::int64_t first = 0);
+/// A node's running averages: mean and variance of batch norm.
+std::vector<ParameterRange> average_ranges(const Node& node, std::int64_t first = 0);
 
 /// Two for each multiplication of a weight with a value, in forward of one sample.
 std::int64_t forward_flops(const Node& node);
 
-/// All parameters in the order in which backward fills their gradients: the last layer first.
+/// All parameters in the order in which backward fills their gradients: the last layer first; then
+/// all running averages, likewise.
 std::vector<ParameterRange> parameter_ranges(std::span<const LayerSpec> layers, SampleShape input,
                                              int classes);
 

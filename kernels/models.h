@@ -14,6 +14,8 @@ struct Model {
   std::vector<LayerSpec> (*layers)();
   int largest_chunk_f32;   ///< measured, see evenstep-bench-network --chunk
   int largest_chunk_bf16;  ///< likewise
+  SampleShape input = {};  ///< as published
+  int classes = 10;        ///< likewise
 };
 
 /// Throws std::invalid_argument for an unknown name; the message lists the known ones.

@@ -33,7 +33,15 @@ struct NetworkOptions {
   int classes = 10;
   /// Part of each target that is spread over all classes evenly (Szegedy et al. 2016), in [0, 1].
   double label_smoothing = 0;
-  int largest_chunk = 0;  ///< of the chunk menu, in samples; 0: the model's own measured default
+  std::uint64_t seed = 1;  ///< of dropout
+  int largest_chunk = 0;   ///< of the chunk menu, in samples; 0: the model's own measured default
+};
+
+/// How a parameter starts. `size`: uniform in +-size, normal with this deviation, or the value.
+struct InitialValue {
+  enum class Kind { uniform, normal, constant };
+  Kind kind = Kind::uniform;
+  double size = 0;
 };
 
 /// Where one parameter tensor lies in the flat parameter and gradient vectors.
@@ -43,7 +51,9 @@ struct ParameterRange {
   std::int64_t count;
   std::vector<std::int64_t>
       shape;            ///< as PyTorch has it: OIHW for convolutions, out x in for linear
-  std::int64_t fan_in;  ///< inputs that one output sums over, for initialisation
+  std::int64_t fan_in;  ///< inputs that one output sums over
+  InitialValue start = {};
+  bool trained = true;  ///< false: a running average of batch norm
 };
 
 /// Sums over the samples of one chunk, never means: averaging is done after the all-reduce.
@@ -63,7 +73,9 @@ class Profile;
 ///
 /// Parameters and gradients are flat fp32 vectors in plain layouts, the same on every machine
 /// (never a blocked layout that depends on the instruction set), ordered as backward fills them:
-/// the last layer's first.
+/// the last layer's first. Behind them come the running averages of batch norm, if any: their
+/// "gradients" are sums of statistics, each times its samples, so that averaging over the global
+/// batch gives the statistic that the running average is to move towards.
 ///
 /// No call but the constructor creates a primitive or allocates memory.
 class Network {
@@ -72,7 +84,15 @@ class Network {
 
   virtual const ChunkMenu& menu() const = 0;
   virtual std::span<const ParameterRange> parameters() const = 0;
+  /// Elements of the flat vectors, and how many of them, the first ones, are trained.
   virtual std::int64_t parameter_count() const = 0;
+  virtual std::int64_t trained_count() const = 0;
+  /// Of one sample, in convolutions and linear layers: two for each multiplication.
+  virtual std::int64_t forward_flops() const = 0;
+  /// Samples that batch norm takes together, 1 without it. A share must be a multiple of it, but
+  /// for a rest of the global batch that comes first: then the groups do not depend on how the
+  /// batch is cut into shares.
+  virtual int granule() const = 0;
 
   /// Takes new parameters (parameter_count() values): casts and reorders them into the layouts the
   /// layers compute in. Call it once after every update.
@@ -83,9 +103,14 @@ class Network {
   virtual std::span<float> images() = 0;
   /// Where the caller writes a chunk's labels, in [0, classes).
   virtual std::span<std::int32_t> labels() = 0;
+  /// Where the caller writes each sample's position in the whole run, which dropout is keyed by.
+  virtual std::span<std::uint64_t> sample_keys() = 0;
 
   /// Runs the first `chunk_size` staged samples (a size of the menu) and returns their sums.
   virtual LossSums forward(int chunk_size) = 0;
+  /// The same as the finished network is used: by running averages, without dropout. No backward
+  /// may follow.
+  virtual LossSums evaluate(int chunk_size) = 0;
 
   /// What backward of this chunk does to the gradients of a share.
   struct Pass {
@@ -112,8 +137,11 @@ std::unique_ptr<Network> make_network(const NetworkOptions& options);
 /// The models make_network knows, for messages and help texts.
 std::span<const char* const> model_names();
 
-/// Writes initial parameters: uniform in +-1/sqrt(fan_in), weights and biases, as PyTorch's
-/// defaults; a pure function of `seed` and the position in the vector, the same bits everywhere.
+/// The rate at which running averages move towards a step's statistics.
+inline constexpr float average_rate = 0.1F;
+
+/// Writes initial parameters: a pure function of `seed` and the position in the vector, the same
+/// bits everywhere. A normal value is a sum of twelve uniform ones.
 void initialise_parameters(std::span<const ParameterRange> ranges, std::uint64_t seed,
                            std::span<float> parameters);
 

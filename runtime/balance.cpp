@@ -143,7 +143,13 @@ Share Balance::State::begin(std::int64_t batch) {
   else
     lb::apportion(next, batch, shares);
   Share share{.step = step, .count = shares[rank], .batch = batch};
-  for (std::size_t r = 0; r < rank; ++r) share.offset += shares[r];
+  // A rest that makes no granule lies first in the batch, whoever has it: so the batch is cut into
+  // granules at the same places by every partition.
+  const auto is_ragged = [&](std::size_t r) { return shares[r] % options.granule != 0; };
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    const bool is_before = is_ragged(r) == is_ragged(rank) ? r < rank : is_ragged(r);
+    if (is_before) share.offset += shares[r];
+  }
   return share;
 }
 

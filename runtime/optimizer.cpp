@@ -37,6 +37,10 @@ Optimizer::Optimizer(const OptimizerOptions& options, std::int64_t parameters,
   if (tensors_.empty()) tensors_.push_back({.first = 0, .count = parameters});
 }
 
+void move_averages(std::span<float> averages, std::span<const float> latest, float rate) {
+  for (std::size_t i = 0; i < averages.size(); ++i) averages[i] += rate * (latest[i] - averages[i]);
+}
+
 void Optimizer::step(std::span<float> parameters, std::span<const float> gradients,
                      double learning_rate) {
   if (adamw_)

@@ -86,7 +86,7 @@ Summary gather_summary(const Finished& run) {
       {"partition", run.session.partition()},
       {"final_loss", run.final_loss},
       {"test_accuracy", run.test_accuracy < 0 ? ordered_json() : ordered_json(run.test_accuracy)},
-      {"parameters", run.parameters.size()},
+      {"parameters", run.trained},
       {"parameter_hash", summary.ranks[0]["parameter_hash"]},
       {"balance", run.options.balance},
       {"balance_seconds", 1e-9 * static_cast<double>(run.session.balance_ns())},
@@ -111,14 +111,15 @@ void print_start(const Session& session, const Communicator& communicator, const
   for (const std::string& host : session.hosts())
     if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
   fmt::print(
-      "evenstep {}: {} {} on {}, {} {} with {} parameters, global batch {}, "
+      "evenstep {}: {} {} on {}, {} {} with {} parameters ({:.3g} GFLOP forward a sample), global "
+      "batch {}, "
       "balance {}, wait {}, threads {}\n",
       version(), communicator.size(), communicator.size() == 1 ? "rank" : "ranks",
       hosts.size() <= 4 ? fmt::format("{}", fmt::join(hosts, ", "))
                         : fmt::format("{} hosts", hosts.size()),
       options.model, options.dtype == kernels::Dtype::bf16 ? "bf16" : "f32",
-      network.parameter_count(), options.step_batch(), options.balance, name(wait_of(communicator)),
-      options.threads);
+      network.trained_count(), 1e-9 * static_cast<double>(network.forward_flops()),
+      options.step_batch(), options.balance, name(wait_of(communicator)), options.threads);
   std::fflush(stdout);
 }
 

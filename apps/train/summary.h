@@ -24,7 +24,8 @@ struct Finished {
   Communicator& communicator;
   const Session& session;
   const Statistics& statistics;
-  std::span<const float> parameters;
+  std::span<const float> parameters;  ///< with running averages
+  std::int64_t trained;               ///< of these
   const Options& options;
   double wall_seconds;
   double final_loss;

@@ -35,7 +35,7 @@ void refuse_more_than(std::int64_t batch, const kernels::Dataset& data) {
 std::vector<ParameterTensor> tensors(std::span<const kernels::ParameterRange> ranges) {
   std::vector<ParameterTensor> all;
   for (const kernels::ParameterRange& range : ranges)
-    all.push_back({range.first, range.count, range.shape.size() > 1});
+    if (range.trained) all.push_back({range.first, range.count, range.shape.size() > 1});
   return all;
 }
 
@@ -89,11 +89,12 @@ void Trainer::set_up_locally() {
                                     .dtype = options_.dtype,
                                     .input = train_data_.shape,
                                     .classes = train_data_.classes,
-                                    .label_smoothing = options_.label_smoothing});
+                                    .label_smoothing = options_.label_smoothing,
+                                    .seed = options_.seed});
   parameters_.resize(static_cast<std::size_t>(network_->parameter_count()));
   kernels::initialise_parameters(network_->parameters(), options_.seed, parameters_);
   network_->load_parameters(parameters_);
-  optimizer_ = std::make_unique<Optimizer>(options_.optimizer, network_->parameter_count(),
+  optimizer_ = std::make_unique<Optimizer>(options_.optimizer, network_->trained_count(),
                                            tensors(network_->parameters()));
   sampler_ = std::make_unique<Sampler>(train_data_.samples(), options_.seed);
   total_steps_ = options_.steps > 0 ? options_.steps : options_.epochs * steps_per_epoch();
@@ -127,6 +128,7 @@ void Trainer::set_up_session() {
   options.gradients = network_->parameter_count();
   options.balance = options_.balance;
   options.predictor = options_.predictor;
+  options.granule = network_->granule();
   options.metrics = 1;  // correct answers
   options.overlap = options_.overlap == "auto" ? "off" : options_.overlap;
   options.bucket_bytes = static_cast<std::int64_t>(options_.bucket_mb * bytes_per_mb);
@@ -227,8 +229,12 @@ Trainer::Sums Trainer::run_share(const Share& share, std::int64_t epoch,
   slowdown_->inject(Phase::load, share.step);
   session_->lap(Phase::load);  // of a rank without samples, too
   network_->menu().for_each_chunk(share.count, [&](int chunk) {
-    for (int i = 0; i < chunk; ++i)
-      stage(train_data_, i, sampler_->at(epoch, epoch_position + done + i));
+    for (int i = 0; i < chunk; ++i) {
+      const std::int64_t position = epoch_position + done + i;
+      stage(train_data_, i, sampler_->at(epoch, position));
+      network_->sample_keys()[static_cast<std::size_t>(i)] =
+          static_cast<std::uint64_t>(epoch * train_data_.samples() + position);
+    }
     session_->lap(Phase::load);
     slowdown_->begin_chunk();
     if (done == 0) slowdown_->inject(Phase::forward, share.step);
@@ -265,7 +271,12 @@ void Trainer::update(const StepResult& result, std::int64_t step) {
   slowdown_->inject(Phase::update, step);
   if (!result.skipped) {
     if (options_.clip > 0) clip(step);
-    optimizer_->step(parameters_, session_->gradients(), learning_rate(options_.schedule, step));
+    const auto trained = static_cast<std::size_t>(network_->trained_count());
+    const std::span<float> parameters(parameters_);
+    const std::span<float> gradients = session_->gradients();
+    optimizer_->step(parameters.first(trained), gradients.first(trained),
+                     learning_rate(options_.schedule, step));
+    move_averages(parameters.subspan(trained), gradients.subspan(trained), kernels::average_rate);
     network_->load_parameters(parameters_);
   }
   session_->lap(Phase::update);
@@ -273,7 +284,9 @@ void Trainer::update(const StepResult& result, std::int64_t step) {
 
 // The same on all ranks: the norm is of the average.
 void Trainer::clip(std::int64_t step) {
-  if (!std::isfinite(clip_by_norm(session_->gradients(), options_.clip)))
+  const auto trained =
+      session_->gradients().first(static_cast<std::size_t>(network_->trained_count()));
+  if (!std::isfinite(clip_by_norm(trained, options_.clip)))
     throw AgreedError(fmt::format("step {}: the gradients are not finite; lower --lr", step));
 }
 
@@ -288,7 +301,7 @@ void Trainer::evaluate(std::int64_t step) {
   std::int64_t correct = 0;
   network_->menu().for_each_chunk(end - next, [&](int chunk) {
     for (int i = 0; i < chunk; ++i) stage(test_data_, i, next++);
-    correct += network_->forward(chunk).correct;
+    correct += network_->evaluate(chunk).correct;
   });
   std::int64_t all_correct = 0;
   for (const std::string& text : communicator_.gather(std::to_string(correct)))
@@ -302,8 +315,9 @@ void Trainer::evaluate(std::int64_t step) {
 
 void Trainer::finish(double wall_seconds) {
   progress_->clear();
-  Summary summary = gather_summary({communicator_, *session_, *statistics_, parameters_, options_,
-                                    wall_seconds, last_loss_, test_accuracy_, collectives_});
+  Summary summary = gather_summary({communicator_, *session_, *statistics_, parameters_,
+                                    network_->trained_count(), options_, wall_seconds, last_loss_,
+                                    test_accuracy_, collectives_});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary);

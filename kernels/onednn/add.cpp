@@ -32,6 +32,7 @@ Add::Add(Context& context, const Tensor& first, const Tensor& second, bool in_pl
   output_.values.clear();
   output_.gradients.clear();
   output_.counts.clear();
+  output_.gradient_bytes.clear();
   output_.values_region = context.plan.new_region();
   output_.gradients_region = context.plan.new_region();
   for (const dnnl::memory& values : first.values) {
@@ -51,14 +52,8 @@ void Add::forward(std::size_t size) {
 }
 
 void Add::backward_input(std::size_t size) {
-  const std::int64_t count = output_.counts[size];
   for (const Tensor* input : {&first_, &second_}) {
-    if (!input->has_gradients()) continue;
-    if (f32_) {
-      copy<float>(output_.gradients[size], input->gradients[size], count);
-    } else {
-      copy<loops::Bf16>(output_.gradients[size], input->gradients[size], count);
-    }
+    if (input->has_gradients()) copy_gradients(output_, *input, size);
   }
 }
 

@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/onednn/add.h"
+#include "kernels/onednn/batch_norm.h"
+#include "kernels/onednn/concat.h"
 #include "kernels/onednn/convolution.h"
+#include "kernels/onednn/dropout.h"
 #include "kernels/onednn/linear.h"
+#include "kernels/onednn/local_response_norm.h"
 #include "kernels/onednn/max_pooling.h"
 #include "kernels/onednn/pooled_convolution.h"
+#include "kernels/onednn/pooling.h"
 #include "kernels/onednn/relu.h"
 
 namespace evenstep::kernels::onednn {
@@ -36,11 +42,16 @@ class Builder {
 
   void add_layer(std::size_t node);
   std::unique_ptr<Layer> make_layer(std::size_t node);
+  std::unique_ptr<Layer> make_convolution(std::size_t node);
+  std::unique_ptr<Layer> make_max_pooling(std::size_t node);
+  std::unique_ptr<Layer> make_batch_norm(std::size_t node);
   std::unique_ptr<Layer> make_add(std::size_t node);
+  std::unique_ptr<Layer> make_concat(std::size_t node);
   Tensor read(Reading reading);
   bool may_overwrite(int node) const;
   bool may_share_gradients(int sole, Reading reading) const;
-  bool pools(std::size_t node) const;
+  bool is_followed_by(LayerKind kind, std::size_t node) const;
+  void place_parameters();
   void note_uses();
 
   Output& output(int node) { return outputs_[static_cast<std::size_t>(node)]; }
@@ -66,13 +77,18 @@ Builder::Builder(Context& context, const std::vector<Node>& nodes, const Tensor&
 
 std::vector<PlacedLayer> Builder::build() {
   while (done_ < nodes_.size()) add_layer(done_);
-  std::int64_t first = 0;
-  for (std::size_t l = layers_.size(); l-- > 0;) {
-    layers_[l].first = first;
-    first += layers_[l].count;
-  }
+  place_parameters();
   note_uses();
   return std::move(layers_);
+}
+
+/// In the order in which backward fills gradients; running averages come last.
+void Builder::place_parameters() {
+  std::int64_t first = 0;
+  for (std::size_t l = layers_.size(); l-- > 0;)
+    layers_[l].first = std::exchange(first, first + layers_[l].count);
+  for (std::size_t l = layers_.size(); l-- > 0;)
+    layers_[l].averages_first = std::exchange(first, first + layers_[l].averages_count);
 }
 
 /// The tensor that a node reads, as the layer being built sees it: where others read it too, with
@@ -84,6 +100,7 @@ Tensor Builder::read(Reading reading) {
   if (tensor.has_gradients() && reading != output(from).readers.back()) {
     const Tensor sum = tensor;
     tensor.gradients.clear();
+    tensor.gradient_bytes.clear();
     tensor.gradients_region = context_.plan.new_region();
     for (const dnnl::memory& gradients : sum.gradients)
       tensor.add_gradients(context_.plan, gradients.get_desc());
@@ -102,6 +119,8 @@ void Builder::add_layer(std::size_t node) {
   placed.layer = std::move(layer);
   for (; node <= done_; ++node) {
     for (const ParameterRange& range : parameter_ranges(nodes_[node])) placed.count += range.count;
+    for (const ParameterRange& range : average_ranges(nodes_[node]))
+      placed.averages_count += range.count;
     placed.name += (placed.name.empty() ? "" : "+") + nodes_[node].spec.name;
     placed.forward_flops += forward_flops(nodes_[node]);
   }
@@ -112,33 +131,86 @@ void Builder::add_layer(std::size_t node) {
 
 std::unique_ptr<Layer> Builder::make_layer(std::size_t n) {
   const Node& node = nodes_[n];
-  if (node.spec.kind == LayerKind::add) return make_add(n);
-  const Tensor input = read({n, 0});
   switch (node.spec.kind) {
     case LayerKind::convolution:
-      if (pools(n) && PooledConvolution::suits(context_, input, node, nodes_[n + 1])) {
-        done_ = n + 1;
-        return std::make_unique<PooledConvolution>(context_, input, node);
-      }
-      return std::make_unique<Convolution>(context_, input, node);
+      return make_convolution(n);
     case LayerKind::linear:
-      return std::make_unique<Linear>(context_, input, node.output_shape.channels,
+      return std::make_unique<Linear>(context_, read({n, 0}), node.output_shape.channels,
                                       n + 1 == nodes_.size());
     case LayerKind::max_pooling:
-      return std::make_unique<MaxPooling>(context_, input, input.has_gradients());
-    case LayerKind::relu:
+      return make_max_pooling(n);
+    case LayerKind::average_pooling:
+      return std::make_unique<Pooling>(context_, read({n, 0}), node);
+    case LayerKind::batch_norm:
+      return make_batch_norm(n);
+    case LayerKind::local_response_norm:
+      return std::make_unique<LocalResponseNorm>(context_, read({n, 0}), node.spec);
+    case LayerKind::dropout:
+      return std::make_unique<Dropout>(context_, read({n, 0}), node.spec.rate,
+                                       static_cast<std::uint32_t>(n),
+                                       may_overwrite(node.inputs[0]));
     case LayerKind::add:
+      return make_add(n);
+    case LayerKind::concat:
+      return make_concat(n);
+    case LayerKind::relu:
       break;
   }
   if (!may_overwrite(node.inputs[0]))
     throw std::logic_error(fmt::format("{}: what it reads is needed elsewhere", node.spec.name));
-  return std::make_unique<Relu>(input);
+  return std::make_unique<Relu>(read({n, 0}));
 }
 
-/// Whether nothing but the max pooling behind it reads the node.
-bool Builder::pools(std::size_t node) const {
-  return outputs_[node].readers == std::vector<Reading>{{node + 1, 0}} &&
-         nodes_[node + 1].spec.kind == LayerKind::max_pooling;
+std::unique_ptr<Layer> Builder::make_convolution(std::size_t n) {
+  const Node& node = nodes_[n];
+  const Tensor input = read({n, 0});
+  if (is_followed_by(LayerKind::max_pooling, n) &&
+      PooledConvolution::suits(context_, input, node, nodes_[n + 1])) {
+    done_ = n + 1;
+    return std::make_unique<PooledConvolution>(context_, input, node);
+  }
+  return std::make_unique<Convolution>(context_, input, node);
+}
+
+std::unique_ptr<Layer> Builder::make_max_pooling(std::size_t n) {
+  const Tensor input = read({n, 0});
+  if (nodes_[n].spec.window == square(2, 2))
+    return std::make_unique<MaxPooling>(context_, input, input.has_gradients());
+  return std::make_unique<Pooling>(context_, input, nodes_[n]);
+}
+
+/// Takes the residual sum and the ReLU behind it along.
+std::unique_ptr<Layer> Builder::make_batch_norm(std::size_t n) {
+  const Tensor input = read({n, 0});
+  BatchNorm::Options options{.group = context_.granule, .epsilon = nodes_[n].spec.epsilon};
+  if (is_followed_by(LayerKind::add, n)) {
+    const std::vector<int>& inputs = nodes_[n + 1].inputs;
+    options.residual = read({n + 1, inputs[0] == static_cast<int>(n) ? 1U : 0U});
+    done_ = n + 1;
+  }
+  if (is_followed_by(LayerKind::relu, done_)) {
+    options.relu = true;
+    ++done_;
+  }
+  auto layer = std::make_unique<BatchNorm>(context_, input, options);
+  // Backward leaves the output's gradients as they are to be for the residual; where there is none,
+  // those of the input may take their place.
+  const Tensor& heir = options.residual ? *options.residual : input;
+  if (heir.has_gradients())
+    context_.plan.share(layer->output().gradients_region, heir.gradients_region);
+  return layer;
+}
+
+std::unique_ptr<Layer> Builder::make_concat(std::size_t n) {
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < nodes_[n].inputs.size(); ++i) inputs.push_back(read({n, i}));
+  return std::make_unique<Concat>(context_, std::move(inputs));
+}
+
+/// Whether nothing reads the node but the next one, which is of this kind.
+bool Builder::is_followed_by(LayerKind kind, std::size_t node) const {
+  const auto& readers = outputs_[node].readers;
+  return readers.size() == 1 && readers[0].node == node + 1 && nodes_[node + 1].spec.kind == kind;
 }
 
 std::unique_ptr<Layer> Builder::make_add(std::size_t n) {

@@ -24,6 +24,8 @@ struct PlacedLayer {
   std::int64_t forward_flops = 0;  ///< of one sample, see Profile
   std::int64_t first = 0;
   std::int64_t count = 0;
+  std::int64_t averages_first = 0;
+  std::int64_t averages_count = 0;
   std::vector<Tensor> inputs;
   bool passes_gradients = false;    ///< some input has gradients
   std::vector<GradientPart> parts;  ///< to add after backward_input

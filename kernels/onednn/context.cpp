@@ -1,5 +1,6 @@
 #include "kernels/onednn/context.h"
 
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -50,6 +51,13 @@ void Tensor::add_values(MemoryPlan& plan, const dnnl::memory::desc& desc) {
 
 void Tensor::add_gradients(MemoryPlan& plan, const dnnl::memory::desc& desc) {
   gradients.push_back(plan.view(gradients_region, desc));
+  gradient_bytes.push_back(desc.get_size());
+}
+
+void copy_gradients(const Tensor& from, const Tensor& to, std::size_t size) {
+  const void* source = from.gradients[size].get_data_handle();
+  void* target = to.gradients[size].get_data_handle();
+  if (source != target) std::memcpy(target, source, from.gradient_bytes[size]);
 }
 
 dnnl::memory::format_tag layout_of(const dnnl::memory::desc& desc) {

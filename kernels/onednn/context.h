@@ -45,6 +45,9 @@ struct Context {
   dnnl::primitive_attr attributes;
   MemoryPlan plan;
   MemoryPlan::Region scratchpad;
+  int granule = 1;  ///< samples that batch norm takes together
+  std::uint64_t seed = 0;
+  std::vector<std::uint64_t> sample_keys;  ///< of the staged samples
   /// Gradients of the current chunk on their way into a layer's sums.
   MemoryPlan::Region weight_part;
   MemoryPlan::Region bias_part;
@@ -57,6 +60,7 @@ struct Tensor {
   std::vector<dnnl::memory> values;
   std::vector<dnnl::memory> gradients;  ///< empty for the network's input
   std::vector<std::int64_t> counts;     ///< elements in memory, with what a layout pads
+  std::vector<std::size_t> gradient_bytes;
   MemoryPlan::Region values_region = 0;
   MemoryPlan::Region gradients_region = 0;
 
@@ -65,6 +69,9 @@ struct Tensor {
   void add_gradients(MemoryPlan& plan, const dnnl::memory::desc& desc);
   bool has_gradients() const { return !gradients.empty(); }
 };
+
+/// Copies the gradients of `from` to `to`, where they are not the same memory.
+void copy_gradients(const Tensor& from, const Tensor& to, std::size_t size);
 
 /// The plain or channel-blocked layout of activations with this description: one of nchw, nhwc,
 /// nChw8c, nChw16c. Throws std::logic_error for any other.

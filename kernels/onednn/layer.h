@@ -21,12 +21,22 @@ class Layer {
   /// Takes the layer's new parameters, plain: weight, then bias.
   virtual void load(std::span<const float> /*parameters*/) {}
 
+  /// Takes the running averages, if any: means, then variances.
+  virtual void load_averages(std::span<const float> /*averages*/) {}
+
   virtual void forward(std::size_t size) = 0;
+  /// Forward as the finished network is used.
+  virtual void evaluate(std::size_t size) { forward(size); }
 
   /// Adds the parameter gradients of the chunk to the share's sums; with `pass.last` writes the
   /// sums to `gradients`, plain: weight, then bias. Runs before backward_input.
   virtual void backward_parameters(std::size_t /*size*/, Network::Pass /*pass*/,
                                    std::span<float> /*gradients*/) {}
+
+  /// Adds the chunk's statistics, each times its samples, to the share's sums; with `pass.last`
+  /// writes the sums to `sums`, in the order of load_averages.
+  virtual void sum_averages(std::size_t /*size*/, Network::Pass /*pass*/,
+                            std::span<float> /*sums*/) {}
 
   /// Turns the gradients of the output into those of the inputs that have any. Not called where
   /// none has.

@@ -1,7 +1,5 @@
 #include "kernels/onednn/loops.h"
 
-#include <bit>
-
 #include "kernels/multiversion.h"
 
 namespace evenstep::kernels::onednn::loops {
@@ -9,18 +7,6 @@ namespace {
 
 /// Fewest elements worth a thread: about ten microseconds of work.
 constexpr std::int64_t grain = 16384;
-
-EVENSTEP_INLINE Bf16 round_to_bf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const std::uint32_t quiet_nan = (bits >> 16) | 0x40;
-  return static_cast<Bf16>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
-}
-
-EVENSTEP_INLINE float widen(float value) { return value; }
-EVENSTEP_INLINE float widen(Bf16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-}
 
 EVENSTEP_MULTIVERSION void to_bf16_part(const float* __restrict from, Bf16* __restrict to,
                                         std::int64_t count) {

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/onednn/bf16.h"
+
 namespace evenstep::kernels::onednn::loops {
 
-using Bf16 = std::uint16_t;
+using onednn::Bf16;
 
 /// Rounds to nearest, ties to even; keeps infinities; a NaN stays one.
 void to_bf16(const float* from, Bf16* to, std::int64_t count);

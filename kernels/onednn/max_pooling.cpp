@@ -1,7 +1,6 @@
 #include "kernels/onednn/max_pooling.h"
 
 #include <algorithm>
-#include <bit>
 #include <type_traits>
 
 #include "kernels/multiversion.h"
@@ -10,16 +9,9 @@
 namespace evenstep::kernels::onednn {
 namespace {
 
-using loops::Bf16;
-
 /// Which of the four won, in a number as wide as the values: then all are vectors of one length.
 template <typename T>
 using Winner = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
-
-EVENSTEP_INLINE float widen(float value) { return value; }
-EVENSTEP_INLINE float widen(Bf16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-}
 
 /// One output pixel: `inner` channels. A NaN wins over all numbers.
 template <typename T>

@@ -27,10 +27,15 @@ class OneDnnNetwork : public Network {
   std::int64_t parameter_count() const override {
     return ranges_.back().first + ranges_.back().count;
   }
+  std::int64_t trained_count() const override;
+  std::int64_t forward_flops() const override { return forward_flops_; }
+  int granule() const override { return context_.granule; }
   void load_parameters(std::span<const float> parameters) override;
   std::span<float> images() override;
   std::span<std::int32_t> labels() override { return labels_; }
+  std::span<std::uint64_t> sample_keys() override { return context_.sample_keys; }
   LossSums forward(int chunk_size) override;
+  LossSums evaluate(int chunk_size) override;
   void backward(int chunk_size, Pass pass, std::span<float> gradients,
                 const GradientReady* ready) override;
   Profile make_profile() const override;
@@ -38,6 +43,11 @@ class OneDnnNetwork : public Network {
 
  private:
   Tensor make_input();
+  LossSums run(int chunk_size, void (Layer::*step)(std::size_t));
+  void backward_layer(std::size_t index, std::size_t size, Pass pass, std::span<float> gradients,
+                      const GradientReady* ready) const;
+  void sum_averages(std::size_t size, Pass pass, std::span<float> gradients,
+                    const GradientReady* ready) const;
   void add_parts(const PlacedLayer& placed, std::size_t size) const;
   void touch_everything();
   void start_lap() const;
@@ -50,12 +60,16 @@ class OneDnnNetwork : public Network {
   Context context_;
   Tensor input_;
   std::vector<PlacedLayer> layers_;
+  std::int64_t forward_flops_ = 0;
   std::optional<std::size_t> forward_size_;  // of the chunk that forward ran last
   std::unique_ptr<SoftmaxCrossEntropy> loss_;
   std::vector<float> staged_images_;  // bf16 only: fp32 images on their way into input_
   std::vector<std::int32_t> labels_;
   Profile* profile_ = nullptr;
 };
+
+/// Samples that batch norm takes together: enough for good statistics, few enough to balance by.
+constexpr int norm_group = 16;
 
 void check_layers(std::span<const LayerSpec> layers) {
   if (layers.empty() || layers.back().kind != LayerKind::linear || layers.back().outputs != 0) {
@@ -73,7 +87,15 @@ OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOpt
     staged_images_.resize(labels_.size() * static_cast<std::size_t>(options.input.elements()));
   }
   check_layers(layers);
-  layers_ = build_layers(context_, make_graph(layers, options.input, options.classes), input_);
+  const std::vector<Node> nodes = make_graph(layers, options.input, options.classes);
+  for (const Node& node : nodes) {
+    forward_flops_ += kernels::forward_flops(node);
+    if (node.spec.kind == LayerKind::batch_norm)
+      context_.granule = std::min(norm_group, context_.menu.largest());
+  }
+  context_.seed = options.seed;
+  context_.sample_keys.resize(labels_.size());
+  layers_ = build_layers(context_, nodes, input_);
   loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, layers_.back().layer->output(),
                                                 options.label_smoothing);
   context_.plan.commit();
@@ -116,11 +138,24 @@ std::size_t OneDnnNetwork::index_of(int chunk_size) const {
   return static_cast<std::size_t>(std::countr_zero(size));
 }
 
+/// The part of a flat vector that begins at `first`.
+template <typename T>
+std::span<T> part(std::span<T> flat, std::int64_t first, std::int64_t count) {
+  return flat.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+}
+
+std::int64_t OneDnnNetwork::trained_count() const {
+  std::int64_t count = 0;
+  for (const PlacedLayer& placed : layers_) count += placed.count;
+  return count;
+}
+
 void OneDnnNetwork::load_parameters(std::span<const float> parameters) {
   check_count(parameters.size());
   for (const PlacedLayer& placed : layers_) {
-    placed.layer->load(parameters.subspan(static_cast<std::size_t>(placed.first),
-                                          static_cast<std::size_t>(placed.count)));
+    placed.layer->load(part(parameters, placed.first, placed.count));
+    if (placed.averages_count > 0)
+      placed.layer->load_averages(part(parameters, placed.averages_first, placed.averages_count));
   }
 }
 
@@ -130,6 +165,17 @@ std::span<float> OneDnnNetwork::images() {
 }
 
 LossSums OneDnnNetwork::forward(int chunk_size) {
+  const LossSums sums = run(chunk_size, &Layer::forward);
+  forward_size_ = index_of(chunk_size);
+  return sums;
+}
+
+LossSums OneDnnNetwork::evaluate(int chunk_size) {
+  forward_size_.reset();
+  return run(chunk_size, &Layer::evaluate);
+}
+
+LossSums OneDnnNetwork::run(int chunk_size, void (Layer::*step)(std::size_t)) {
   const std::size_t size = index_of(chunk_size);
   start_lap();
   if (context_.dtype == Dtype::bf16) {
@@ -137,10 +183,9 @@ LossSums OneDnnNetwork::forward(int chunk_size) {
                    input_.counts[size]);
   }
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i].layer->forward(size);
+    (layers_[i].layer.get()->*step)(size);
     lap(i, Profile::Part::forward);
   }
-  forward_size_ = size;
   const LossSums sums =
       loss_->forward(size, std::span(labels_).first(static_cast<std::size_t>(chunk_size)));
   lap(layers_.size(), Profile::Part::forward);
@@ -156,24 +201,8 @@ void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradien
   start_lap();
   loss_->backward(size);
   lap(layers_.size(), Profile::Part::backward);
-  for (std::size_t i = layers_.size(); i-- > 0;) {
-    const PlacedLayer& placed = layers_[i];
-    if (placed.count > 0) {
-      const auto own = pass.last ? gradients.subspan(static_cast<std::size_t>(placed.first),
-                                                     static_cast<std::size_t>(placed.count))
-                                 : std::span<float>();
-      placed.layer->backward_parameters(size, pass, own);
-      lap(i, Profile::Part::backward);
-      if (pass.last && ready) (*ready)(placed.first, placed.count);
-      start_lap();  // what `ready` took is communication
-    }
-    if (!placed.passes_gradients) continue;
-    placed.layer->backward_input(size);
-    add_parts(placed, size);
-    lap(i, Profile::Part::backward);
-    if (pass.last && ready) (*ready)(placed.first + placed.count, 0);
-    start_lap();
-  }
+  for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(i, size, pass, gradients, ready);
+  sum_averages(size, pass, gradients, ready);
   if (profile_) profile_->count(chunk_size);
   // In-place layers have left nothing to run backward on again.
   forward_size_.reset();
@@ -197,6 +226,38 @@ Profile OneDnnNetwork::make_profile() const {
   }
   rows.push_back({.layer = "loss"});
   return Profile(std::move(rows));
+}
+
+void OneDnnNetwork::backward_layer(std::size_t index, std::size_t size, Pass pass,
+                                   std::span<float> gradients, const GradientReady* ready) const {
+  const PlacedLayer& placed = layers_[index];
+  const auto tell = [&](std::int64_t first, std::int64_t count) {
+    lap(index, Profile::Part::backward);
+    if (pass.last && ready) (*ready)(first, count);
+    start_lap();  // what `ready` took is communication
+  };
+  if (placed.count > 0) {
+    const auto own = pass.last ? part(gradients, placed.first, placed.count) : std::span<float>();
+    placed.layer->backward_parameters(size, pass, own);
+    tell(placed.first, placed.count);
+  }
+  if (!placed.passes_gradients) return;
+  placed.layer->backward_input(size);
+  add_parts(placed, size);
+  tell(placed.first + placed.count, 0);
+}
+
+void OneDnnNetwork::sum_averages(std::size_t size, Pass pass, std::span<float> gradients,
+                                 const GradientReady* ready) const {
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    const PlacedLayer& placed = layers_[i];
+    if (placed.averages_count == 0) continue;
+    const auto own = pass.last ? part(gradients, placed.averages_first, placed.averages_count)
+                               : std::span<float>();
+    placed.layer->sum_averages(size, pass, own);
+  }
+  const std::int64_t first = trained_count();
+  if (pass.last && ready && first < parameter_count()) (*ready)(first, parameter_count() - first);
 }
 
 void OneDnnNetwork::add_parts(const PlacedLayer& placed, std::size_t size) const {

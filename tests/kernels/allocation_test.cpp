@@ -14,6 +14,7 @@
 #include <new>
 #include <vector>
 
+#include "kernels/models.h"
 #include "tests/kernels/harness.h"
 
 // A sanitizer's runtime has the allocator to itself.
@@ -141,12 +142,13 @@ TEST_CASE("the counters see allocations") {
 
 TEST_CASE("load, forward and backward of any share allocate nothing") {
   onednn_base();
-  for (const char* model : {"softmax", "mlp", "cnn"}) {
+  for (const char* model : {"softmax", "mlp", "cnn", "cifarnet", "resnet20"}) {
     for (Dtype dtype : dtypes()) {
       CAPTURE(model);
       CAPTURE(static_cast<int>(dtype));
       NetworkOptions options;
       options.model = model;
+      options.input = find_model(model).input;
       options.dtype = dtype;
       options.largest_chunk = 16;
       const auto network = make_network(options);

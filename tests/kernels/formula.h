@@ -33,9 +33,11 @@ inline void fill_parameters(std::span<const ParameterRange> ranges, std::span<fl
   for (const ParameterRange& range : ranges) {
     const bool is_bias = range.shape.size() == 1;
     const float scale = is_bias ? 0.125f : weight_scale(range.fan_in);
+    const bool is_constant = range.start.kind == InitialValue::Kind::constant;
+    const float centre = is_constant ? static_cast<float>(range.start.size) : 0;
     for (std::int64_t i = 0; i < range.count; ++i) {
       out[static_cast<std::size_t>(range.first + i)] =
-          unit_value(stream, static_cast<std::uint32_t>(i)) * scale;
+          centre + unit_value(stream, static_cast<std::uint32_t>(i)) * scale;
     }
     ++stream;
   }

@@ -3,6 +3,7 @@
 
 #include <dnnl.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -21,6 +22,7 @@ inline void stage(Network& network, std::int64_t first, int count, int classes) 
   }
   for (int i = 0; i < count; ++i) {
     network.labels()[static_cast<std::size_t>(i)] = label_of(first + i, classes);
+    network.sample_keys()[static_cast<std::size_t>(i)] = static_cast<std::uint64_t>(first + i);
   }
 }
 
@@ -54,6 +56,16 @@ inline std::vector<int> cut(const ChunkMenu& menu, std::int64_t share) {
   std::vector<int> chunks;
   menu.for_each_chunk(share, [&](int size) { chunks.push_back(size); });
   return chunks;
+}
+
+/// The groups that batch norm takes of a share so cut.
+inline std::vector<int> groups_of(const Network& network, std::span<const int> chunks) {
+  std::vector<int> groups;
+  for (int chunk : chunks) {
+    const int group = std::min(chunk, network.granule());
+    groups.insert(groups.end(), static_cast<std::size_t>(chunk / group), group);
+  }
+  return groups;
 }
 
 inline std::vector<float> formula_parameters(const Network& network) {

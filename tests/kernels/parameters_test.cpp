@@ -52,6 +52,46 @@ TEST_CASE("parameters lie in the order that backward fills, shaped as PyTorch ha
   CHECK(next == 421642);
 }
 
+struct Published {
+  const char* model;
+  std::int64_t parameters;
+  double multiply_adds;
+};
+
+// Parameters: He et al. 2016 give 0.27, 0.46 and 0.85 million, torchvision
+// the others, inception3 without its side head. Multiply-adds: He et al. and torchvision likewise.
+TEST_CASE("models have as many parameters and multiply-adds as were published") {
+  const Published published[] = {
+      {"softmax", 7850, 7840},     {"mlp", 669706, 668672},        {"cnn", 421642, 4241152},
+      {"cifarnet", 89578, 12.3e6}, {"resnet20", 272474, 41e6},     {"resnet32", 466906, 69.4e6},
+      {"resnet56", 855770, 126e6}, {"resnet50", 25557032, 4.09e9}, {"inception3", 23834568, 5.71e9},
+  };
+  CHECK(std::size(published) == model_names().size());
+  for (const Published& known : published) {
+    CAPTURE(known.model);
+    const Model& model = find_model(known.model);
+    std::int64_t parameters = 0;
+    for (const ParameterRange& range : parameter_ranges(model.layers(), model.input, model.classes))
+      parameters += range.trained ? range.count : 0;
+    CHECK(parameters == known.parameters);
+    double sum = 0;
+    for (const Node& node : make_graph(model.layers(), model.input, model.classes))
+      sum += static_cast<double>(forward_flops(node)) / 2;
+    CHECK(sum == doctest::Approx(known.multiply_adds).epsilon(0.01));
+  }
+}
+
+TEST_CASE("an image smaller than a model's strides is refused with both sizes") {
+  NetworkOptions options;
+  options.model = "inception3";
+  options.input = {3, 32, 32};
+  CHECK_THROWS_WITH_AS(
+      make_network(options),
+      "mixed6a.3x3: a window of 3x3 does not fit into 1x1 values padded by 0x0; take "
+      "larger images or a model with smaller strides",
+      std::invalid_argument);
+}
+
 TEST_CASE("initial values are uniform in +-1/sqrt(fan_in)") {
   const auto ranges = ranges_of("mlp");
   const auto values = initial("mlp", 3);
@@ -86,7 +126,8 @@ TEST_CASE("what cannot be built is refused with the value and the way out") {
   NetworkOptions options;
   options.model = "rnn";
   CHECK_THROWS_WITH_AS(make_network(options),
-                       "unknown model 'rnn'; the models are softmax, mlp, cnn",
+                       "unknown model 'rnn'; the models are softmax, mlp, cnn, cifarnet, "
+                       "resnet20, resnet32, resnet56, resnet50, inception3",
                        std::invalid_argument);
   options.model = "cnn";
   options.input = {1, 3, 3};

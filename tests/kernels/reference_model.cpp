@@ -68,6 +68,70 @@ Map max_pool(const Map& in, const Node& node) {
   });
 }
 
+/// Zeros in the padding count, what lies beyond it does not.
+Map average_pool(const Map& in, const Node& node) {
+  const Window& w = node.spec.window;
+  return fill(node.output_shape, [&](int c, int oy, int ox) {
+    double sum = 0;
+    int taps = 0;
+    slide(w, oy, ox, [&](int y, int x, int) {
+      if (y >= in.shape.height + w.pad_height || x >= in.shape.width + w.pad_width) return;
+      if (in.has(y, x)) sum += in.at(c, y, x);
+      ++taps;
+    });
+    return sum / taps;
+  });
+}
+
+Map local_response_norm(const Map& in, const LayerSpec& spec) {
+  const int reach = spec.window.height / 2;
+  return fill(in.shape, [&](int c, int y, int x) {
+    double squares = 0;
+    int taps = 0;
+    for (int i = -reach; i <= reach; ++i) {
+      if (spec.across_channels) {
+        ++taps;
+        if (c + i >= 0 && c + i < in.shape.channels) squares += std::pow(in.at(c + i, y, x), 2);
+        continue;
+      }
+      for (int j = -reach; j <= reach; ++j) {
+        ++taps;
+        if (in.has(y + i, x + j)) squares += std::pow(in.at(c, y + i, x + j), 2);
+      }
+    }
+    return in.at(c, y, x) / std::pow(1 + spec.alpha * squares / taps, spec.beta);
+  });
+}
+
+Map concatenate(const std::vector<const Map*>& inputs, const Node& node) {
+  Map out{{}, node.output_shape};
+  for (const Map* in : inputs)
+    out.values.insert(out.values.end(), in->values.begin(), in->values.end());
+  return out;
+}
+
+/// One group of samples.
+std::vector<Map> batch_norm(std::vector<Map> group, const LayerSpec& spec, const Parameters& p) {
+  const SampleShape shape = group[0].shape;
+  const auto pixels =
+      static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);
+  const auto count = static_cast<double>(pixels * group.size());
+  for (std::size_t c = 0; c < static_cast<std::size_t>(shape.channels); ++c) {
+    const auto for_each = [&](auto run) {
+      for (Map& map : group) {
+        for (std::size_t i = c * pixels; i < (c + 1) * pixels; ++i) run(map.values[i]);
+      }
+    };
+    double mean = 0;
+    for_each([&](double& value) { mean += value / count; });
+    double variance = 0;
+    for_each([&](double& value) { variance += (value - mean) * (value - mean) / count; });
+    const double scale = p.weight[c] / std::sqrt(variance + spec.epsilon);
+    for_each([&](double& value) { value = (value - mean) * scale + p.bias[c]; });
+  }
+  return group;
+}
+
 Map multiply(const Map& in, const Node& node, const Parameters& p) {
   return fill(node.output_shape, [&](int o, int, int) {
     const std::size_t row = static_cast<std::size_t>(o) * in.values.size();
@@ -86,9 +150,17 @@ Map apply(const Node& node, const std::vector<const Map*>& inputs, const Paramet
       return max_pool(in, node);
     case LayerKind::linear:
       return multiply(in, node, p);
+    case LayerKind::average_pooling:
+      return average_pool(in, node);
+    case LayerKind::local_response_norm:
+      return local_response_norm(in, node.spec);
+    case LayerKind::concat:
+      return concatenate(inputs, node);
     case LayerKind::add:
       return fill(in.shape,
                   [&](int c, int y, int x) { return in.at(c, y, x) + inputs[1]->at(c, y, x); });
+    case LayerKind::batch_norm:  // not of one sample
+    case LayerKind::dropout:     // not here
     case LayerKind::relu:
       break;
   }
@@ -113,30 +185,61 @@ Parameters take_parameters(const Node& node, std::span<const double>& parameters
   return own;
 }
 
-Values logits_of(std::span<const Node> nodes, const Map& image,
-                 std::span<const double> parameters) {
-  std::vector<Map> maps;
-  for (const Node& node : nodes) {
-    std::vector<const Map*> inputs;
-    for (int i : node.inputs)
-      inputs.push_back(i == Node::network_input ? &image : &maps[static_cast<std::size_t>(i)]);
-    maps.push_back(apply(node, inputs, take_parameters(node, parameters)));
+/// The node's output for each sample of a group.
+std::vector<Map> apply_to_group(const Node& node,
+                                const std::vector<const std::vector<Map>*>& inputs,
+                                const Parameters& p) {
+  if (node.spec.kind == LayerKind::batch_norm) return batch_norm(*inputs[0], node.spec, p);
+  std::vector<Map> outputs;
+  for (std::size_t s = 0; s < inputs[0]->size(); ++s) {
+    std::vector<const Map*> of_sample;
+    for (const std::vector<Map>* input : inputs) of_sample.push_back(&(*input)[s]);
+    outputs.push_back(apply(node, of_sample, p));
   }
-  return maps.back().values;
+  return outputs;
+}
+
+/// The logits of a group of samples.
+std::vector<Map> logits_of(std::span<const Node> nodes, const std::vector<Map>& images,
+                           std::span<const double> parameters) {
+  std::vector<std::vector<Map>> maps;
+  for (const Node& node : nodes) {
+    std::vector<const std::vector<Map>*> inputs;
+    for (int i : node.inputs)
+      inputs.push_back(i == Node::network_input ? &images : &maps[static_cast<std::size_t>(i)]);
+    maps.push_back(apply_to_group(node, inputs, take_parameters(node, parameters)));
+  }
+  return maps.back();
+}
+
+std::span<const double> trained(std::span<const Node> nodes, std::span<const double> parameters) {
+  std::size_t count = 0;
+  for (const Node& node : nodes) {
+    for (const ParameterRange& range : parameter_ranges(node))
+      count += static_cast<std::size_t>(range.count);
+  }
+  return parameters.first(count);
 }
 
 }  // namespace
 
 double reference_loss(std::span<const LayerSpec> layers, SampleShape input, int classes,
                       std::span<const double> parameters, std::span<const double> images,
-                      std::span<const std::int32_t> labels) {
+                      std::span<const std::int32_t> labels, std::span<const int> groups) {
   const auto elements = static_cast<std::size_t>(input.elements());
   const std::vector<Node> nodes = make_graph(layers, input, classes);
+  const std::span<const double> weights = trained(nodes, parameters);
   double loss = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto image = images.subspan(i * elements, elements);
-    const Values logits = logits_of(nodes, {{image.begin(), image.end()}, input}, parameters);
-    loss += cross_entropy(logits, static_cast<std::size_t>(labels[i]));
+  std::size_t sample = 0;
+  for (int size : groups) {
+    std::vector<Map> group;
+    for (int i = 0; i < size; ++i) {
+      const auto image =
+          images.subspan((sample + static_cast<std::size_t>(i)) * elements, elements);
+      group.push_back({{image.begin(), image.end()}, input});
+    }
+    for (const Map& logits : logits_of(nodes, group, weights))
+      loss += cross_entropy(logits.values, static_cast<std::size_t>(labels[sample++]));
   }
   return loss;
 }

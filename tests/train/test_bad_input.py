@@ -31,7 +31,7 @@ class BadOptions(job.JobTest):
             for flag in ("checkpoint", "checkpoint-every", "resume", "on-failure",
                          "reproducible", "stall-abort", "stall-warn", "time-limit"):
                 refuse([f"--{flag}=1"], f"--{flag}", "not built yet", ranks=1)
-            for flag, value in (("--model", "resnet20"), ("--overlap", "thread")):
+            for flag, value in (("--model", "gpt"), ("--overlap", "thread")):
                 refuse([flag, value], flag, value, "not built yet", ranks=1)
 
     def test_global_batch(self):

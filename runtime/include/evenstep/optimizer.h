@@ -29,6 +29,10 @@ struct ParameterTensor {
       true;  ///< lars: false for biases and normalisation, which train as by sgd, undecayed
 };
 
+/// Moves running averages, such as batch norm's, towards a step's own: a += rate (latest - a).
+/// Local; the same bits on all ranks.
+void move_averages(std::span<float> averages, std::span<const float> latest, float rate);
+
 /// SGD with momentum (Sutskever et al. 2013, in PyTorch's form), AdamW (Loshchilov and Hutter
 /// 2019), or LARS (You, Gitman, Ginsburg 2017): SGD with momentum whose rate for each tensor is
 /// multiplied by trust x |w| / (|g| + weight_decay x |w|), by 1 where a norm is zero.
