@@ -40,8 +40,30 @@ def cnn(nn):
         nn.Flatten(), nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
+def resnet20(nn):
+    class Block(nn.Module):
+        def __init__(self, inputs, outputs):
+            super().__init__()
+            stride = outputs // inputs
+            self.branch = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
+                nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs))
+            self.shortcut = nn.Identity() if stride == 1 else nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            self.relu = nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            return self.relu(self.branch(x) + self.shortcut(x))
+
+    widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True),
+        *[Block(a, b) for a, b in zip(widths, widths[1:])],
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
 # Evenstep's name of a model: PyTorch's model on 1x28x28 images.
-MODELS = {"cnn": cnn, "mlp": mlp,
+MODELS = {"cnn": cnn, "mlp": mlp, "resnet20": resnet20,
           "softmax": lambda nn: nn.Sequential(nn.Flatten(), nn.Linear(784, 10))}
 
 
