@@ -46,6 +46,7 @@ Balancer::Balancer(const BalancerOptions& options, std::span<const Record> start
     : options_(options),
       sizer_(make_sizer(options.sizer, static_cast<int>(start.size()), options.predictor)),
       models_(start.size()),
+      pool_(start.size()),
       partition_(first_partition(options_, *sizer_, view(start))),
       runs_(start.size()),
       smallest_(partition_),
@@ -54,7 +55,7 @@ Balancer::Balancer(const BalancerOptions& options, std::span<const Record> start
       warm_proposal_(start.size()),
       before_purchase_(start.size()),
       policy_(partition_, options.lag),
-      warm_(start.size(), options.batch) {
+      warm_(start.size(), options.batch, options.granule) {
   prices_.reserve(start.size());
 }
 
@@ -105,7 +106,7 @@ void Balancer::look_back_at_first_step(std::span<const Record> records) {
   if (price < WarmSizes::least_price) return;
   warm_.learn(price, prices_.size());
   std::ranges::fill(models_, RankModel{});
-  pool_ = {};
+  pool_ = Pool(models_.size());
 }
 
 // Whether the new sizes of this step were dear.

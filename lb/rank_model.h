@@ -12,6 +12,8 @@ namespace evenstep::lb {
 /// What the models of all ranks share.
 class Pool {
  public:
+  explicit Pool(std::size_t ranks) : plain(ranks), seen(ranks) {}
+
   Surprises plain;
   Surprises seen;
 

@@ -19,7 +19,11 @@ void Surprises::ended(bool lasted) {
 
 bool Surprises::believe(double ratio) const {
   const double lasting = lasting_ / surprises_;
-  return lasting * ratio > (1 - lasting) * cost_of_believing;
+  // In lengths of a usual step: what the next one takes if the rank keeps its share, to be
+  // expected, and what it takes with the rank sized down and the others up.
+  const double kept = 1 + lasting * (ratio - 1);
+  const double sized_down = ranks_ * ratio / ((ranks_ - 1) * ratio + 1);
+  return kept > sized_down && lasting * ratio > (1 - lasting) * cost_of_believing;
 }
 
 int Surprises::needed_to_be_slower() const {

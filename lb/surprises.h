@@ -3,10 +3,14 @@
 // back.
 #pragma once
 
+#include <cstddef>
+
 namespace evenstep::lb {
 
 class Surprises {
  public:
+  explicit Surprises(std::size_t ranks) : ranks_(static_cast<double>(ranks)) {}
+
   /// A surprise is over: the rank stayed slower, or it did not.
   void ended(bool lasted);
   /// Whether a rank that seems `ratio` times slower should be sized so at once.
@@ -28,7 +32,8 @@ class Surprises {
   static constexpr int most_patience = 64;
 
  private:
-  double lasting_ = 1;
+  double ranks_;
+  double lasting_ = 0.7;
   double surprises_ = 2;
   double relapses_ = 0;
   double recoveries_ = 1;

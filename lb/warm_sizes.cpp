@@ -28,11 +28,17 @@ bool holds(std::span<const std::uint64_t> sums, Samples sum) {
 
 }  // namespace
 
-WarmSizes::WarmSizes(std::size_t ranks, Samples batch)
-    : batch_(batch),
-      words_(static_cast<std::size_t>(batch / 64 + 1)),
+WarmSizes::WarmSizes(std::size_t ranks, Samples batch, Samples granule)
+    : granules_(batch / granule),
+      granule_(granule),
+      words_(static_cast<std::size_t>(granules_ / 64 + 1)),
       sizes_(ranks * remembered),
-      added_(ranks) {}
+      added_(ranks) {
+  if (batch % granule != 0 || ranks * words_ > most_words) return;
+  finishes_.resize(sizes_.size());
+  candidates_.reserve(sizes_.size());
+  sums_.resize((ranks + 1) * words_);
+}
 
 std::span<const Samples> WarmSizes::sizes(std::size_t rank) const {
   return std::span(sizes_).subspan(rank * remembered, std::min(added_[rank], remembered));
@@ -63,7 +69,7 @@ void WarmSizes::learn(double price, std::size_t ranks) {
 // Tries finish times of warm sizes by halves: the later, the more sizes may be used.
 Nanoseconds WarmSizes::solve(std::span<const RankCost> costs, const SizeTable& table,
                              Nanoseconds limit, std::span<Samples> shares) {
-  if (costs.size() * words_ > most_words) return limit;
+  if (!can_solve()) return limit;
   list_finishes(costs, table, limit);
   Nanoseconds best = limit;
   auto low = candidates_.cbegin();
@@ -85,16 +91,14 @@ Nanoseconds WarmSizes::solve(std::span<const RankCost> costs, const SizeTable& t
 // Candidates below the limit, from the first at which every rank has a size to run.
 void WarmSizes::list_finishes(std::span<const RankCost> costs, const SizeTable& table,
                               Nanoseconds limit) {
-  finishes_.resize(sizes_.size());
-  candidates_.reserve(sizes_.size());
-  sums_.resize((costs.size() + 1) * words_);
   candidates_.clear();
   Nanoseconds first = 0;
   for (std::size_t r = 0; r < costs.size(); ++r) {
     Nanoseconds shortest = largest_field;
     for (std::size_t i = 0; i < sizes(r).size(); ++i) {
       const Samples share = sizes(r)[i];
-      const bool allowed = share >= costs[r].least && share <= costs[r].most;
+      const bool allowed =
+          share % granule_ == 0 && share >= costs[r].least && share <= costs[r].most;
       const Nanoseconds finish = allowed ? finish_ns(costs[r].cost, table, share) : largest_field;
       finishes_[r * remembered + i] = finish;
       shortest = std::min(shortest, finish);
@@ -115,20 +119,21 @@ bool WarmSizes::reaches_batch(Nanoseconds finish) {
   sums_[0] = 1;
   for (std::size_t r = 0; r < added_.size(); ++r)
     for (std::size_t i = 0; i < sizes(r).size(); ++i)
-      if (finishes_[r * remembered + i] <= finish) add_shifted(sums(r), sizes(r)[i], sums(r + 1));
-  return holds(sums(added_.size()), batch_);
+      if (finishes_[r * remembered + i] <= finish)
+        add_shifted(sums(r), sizes(r)[i] / granule_, sums(r + 1));
+  return holds(sums(added_.size()), granules_);
 }
 
 void WarmSizes::trace_back(Nanoseconds finish, std::span<Samples> shares) const {
-  Samples left = batch_;
+  Samples left = granules_;
   for (std::size_t r = added_.size(); r-- > 0;) {
     const auto before = std::span(sums_).subspan(r * words_, words_);
     for (std::size_t i = 0; i < sizes(r).size(); ++i) {
-      const Samples share = sizes(r)[i];
-      if (finishes_[r * remembered + i] > finish || share > left || !holds(before, left - share))
-        continue;
-      shares[r] = share;
-      left -= share;
+      const Samples granules = sizes(r)[i] / granule_;
+      const bool allowed = finishes_[r * remembered + i] <= finish && granules <= left;
+      if (!allowed || !holds(before, left - granules)) continue;
+      shares[r] = sizes(r)[i];
+      left -= granules;
       break;
     }
   }

@@ -15,7 +15,7 @@ namespace evenstep::lb {
 
 class WarmSizes {
  public:
-  WarmSizes(std::size_t ranks, Samples batch);
+  WarmSizes(std::size_t ranks, Samples batch, Samples granule);
 
   /// Whether the rank never ran `share`, as far as is remembered. 0 is never new.
   bool is_new(std::size_t rank, Samples share) const;
@@ -29,7 +29,7 @@ class WarmSizes {
 
   /// The partition of warm sizes that finishes first, to within 0.2 %, if that is before `limit`:
   /// writes it to `shares` and returns its finish time; else returns `limit`. Finds none for very
-  /// many ranks (N x B above 2^24). Allocates at the first call only.
+  /// many ranks (N x B above 2^24), nor where the granule does not divide the batch. No allocation.
   Nanoseconds solve(std::span<const RankCost> costs, const SizeTable& table, Nanoseconds limit,
                     std::span<Samples> shares);
 
@@ -38,13 +38,15 @@ class WarmSizes {
  private:
   static constexpr std::size_t remembered = 32;  // sizes of a rank; then the oldest is forgotten
 
+  bool can_solve() const { return !sums_.empty(); }
   std::span<const Samples> sizes(std::size_t rank) const;
   void list_finishes(std::span<const RankCost> costs, const SizeTable& table, Nanoseconds limit);
   bool reaches_batch(Nanoseconds finish);
   void trace_back(Nanoseconds finish, std::span<Samples> shares) const;
   std::span<std::uint64_t> sums(std::size_t ranks);
 
-  Samples batch_;
+  Samples granules_;  // of the batch; sums are counted in granules
+  Samples granule_;
   std::size_t words_;           // of 64 sums: 0 to the batch
   std::vector<Samples> sizes_;  // `remembered` a rank
   std::vector<std::size_t> added_;

@@ -14,7 +14,7 @@ using News = CostModel::News;
 // Feeds a model with steps of 32 samples, of `ms` a sample.
 struct Feed {
   CostModel model;
-  Surprises surprises;
+  Surprises surprises{16};
   News operator()(double ms, Samples share = 32) {
     return total(ms * static_cast<double>(share), share);
   }
@@ -161,7 +161,7 @@ TEST_CASE("times that never scatter are no trouble") {
 
 TEST_CASE("costs beyond all bounds stay in range") {
   CostModel model;
-  Surprises surprises;
+  Surprises surprises{16};
   model.observe(largest_field, 1, surprises);
   CHECK(model.cost(surprises).per_sample_ps == largest_field);
   for (int i = 0; i < 10; ++i) model.observe(1, SizeTable{}.units(largest_field), surprises);

@@ -51,7 +51,7 @@ class SizerBench {
 
   std::unique_ptr<Sizer> sizer_;
   std::vector<RankModel> models_;
-  Pool pool_;
+  Pool pool_{16};
   SizeTable table_;
   std::vector<Samples> shares_;
   Samples batch_ = 0;

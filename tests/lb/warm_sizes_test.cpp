@@ -51,7 +51,7 @@ TEST_CASE("the best partition of warm sizes, to within 0.2 %") {
   for (int round = 0; round < 3000; ++round) {
     const Case c = random_case(random);
     if (c.batch == 0) continue;
-    WarmSizes warm(c.costs.size(), c.batch);
+    WarmSizes warm(c.costs.size(), c.batch, 1);
     for (std::size_t r = 0; r < c.sizes.size(); ++r)
       for (const Samples size : c.sizes[r]) warm.add(r, size);
     // A size of 0 is never new and not remembered.
@@ -72,8 +72,21 @@ TEST_CASE("the best partition of warm sizes, to within 0.2 %") {
   CHECK(found > 500);
 }
 
+TEST_CASE("only whole granules, and none where the granule does not divide the batch") {
+  const std::vector<RankCost> costs(2, {{.per_sample_ps = 1'000'000}});
+  std::vector<Samples> shares(2);
+  WarmSizes warm(2, 24, 4);
+  for (const Samples size : {8, 11, 13, 16})
+    for (const std::size_t rank : {0, 1}) warm.add(rank, size);
+  CHECK(warm.solve(costs, {}, largest_field, shares) == 16'000);
+  CHECK(shares == std::vector<Samples>{16, 8});
+  WarmSizes ragged(2, 25, 4);
+  for (const std::size_t rank : {0, 1}) ragged.add(rank, rank == 0 ? 12 : 13);
+  CHECK(ragged.solve(costs, {}, largest_field, shares) == largest_field);
+}
+
 TEST_CASE("the oldest size is forgotten when there are very many") {
-  WarmSizes warm(1, 1000);
+  WarmSizes warm(1, 1000, 1);
   for (Samples size = 1; size <= 33; ++size) warm.add(0, size);
   CHECK(warm.is_new(0, 1));
   CHECK(!warm.is_new(0, 2));
