@@ -1,11 +1,13 @@
 #include "lb/balancer.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace evenstep::lb {
 namespace {
 
 constexpr std::int64_t echo_steps = 4;
+constexpr double seen_news = 0.1;      // change of availability that all should know of at once
 constexpr double echo_change = 0.02;   // of a share; less changes no cost
 constexpr double horizon = 10;         // steps that what a new size gains now is expected to last
 constexpr double regret_band = 0.015;  // less is noise
@@ -52,6 +54,7 @@ Balancer::Balancer(const BalancerOptions& options, std::span<const Record> start
       smallest_(partition_),
       largest_(partition_),
       proposal_(start.size()),
+      completed_(start.begin(), start.end()),
       warm_proposal_(start.size()),
       before_purchase_(start.size()),
       policy_(partition_, options.lag),
@@ -67,27 +70,31 @@ void Balancer::cut(Samples batch, std::span<Samples> shares) const {
   apportion(partition_, batch, shares);
 }
 
-Decision Balancer::observe(std::span<const Record> records) {
+Decision Balancer::observe(std::span<const Record> sent, bool much_to_come) {
   ++steps_since_resize_;
-  if (++steps_ == 2) look_back_at_first_step(records);
-  const bool dear = learn_price(records);
+  if (++steps_ == 2) look_back_at_first_step(sent);
+  const bool dear = learn_price(sent);
   bool cold = dear;
-  Samples batch = 0;
-  Nanoseconds longest = 0;
-  for (std::size_t r = 0; r < records.size(); ++r) {
-    const Record& record = records[r];
+  for (std::size_t r = 0; r < sent.size(); ++r) {
+    const Record& record = sent[r];
     const bool is_new = warm_.is_new(r, record.samples);
     warm_.add(r, record.samples);
+    if (record.has(flag_stale)) continue;
     cold = cold || record.has(flag_cold);
+    if (!record.has(flag_cold) && !(dear && is_new) && record.samples > 0 && record.own_ns > 0)
+      observe_speed(r, record);
+    models_[r].see(record.cpu_available);
+  }
+  const std::span<const Record> records = complete(sent);
+  Samples batch = 0;
+  Nanoseconds longest = 0;
+  for (const Record& record : records) {
     batch += record.samples;
     longest = std::max(longest, record.own_ns);
-    if (record.has(flag_cold) || (dear && is_new) || record.samples == 0 || record.own_ns == 0)
-      continue;
-    observe_speed(r, record);
   }
-  for (std::size_t r = 0; r < records.size(); ++r) models_[r].see(records[r].cpu_available);
   if (!cold && batch == options_.batch) policy_.measure(longest);
 
+  if (much_to_come) return Decision::keep;
   const bool proposed = sizer_->propose(view(records), proposal_);
   if (!sizer_->foreseen().empty()) return decide_by_policy(proposed);
   if (!proposed || std::ranges::equal(proposal_, partition_)) return Decision::keep;
@@ -99,7 +106,8 @@ Decision Balancer::observe(std::span<const Record> records) {
 void Balancer::look_back_at_first_step(std::span<const Record> records) {
   prices_.clear();
   for (std::size_t r = 0; r < records.size(); ++r)
-    if (models_[r].observations() == 1 && records[r].own_ns > 0 && records[r].samples > 0)
+    if (!records[r].has(flag_stale) && models_[r].observations() == 1 && records[r].own_ns > 0 &&
+        records[r].samples > 0)
       prices_.push_back(
           foreseen_ns(r, records[r].samples) / static_cast<double>(records[r].own_ns) - 1);
   const double price = median_price();
@@ -114,7 +122,8 @@ bool Balancer::learn_price(std::span<const Record> records) {
   prices_.clear();
   for (std::size_t r = 0; r < records.size(); ++r) {
     const Record& record = records[r];
-    const bool counts = !record.has(flag_cold) && models_[r].observations() > 0;
+    const bool counts =
+        !record.has(flag_cold) && !record.has(flag_stale) && models_[r].observations() > 0;
     if (counts && warm_.is_new(r, record.samples))
       prices_.push_back(static_cast<double>(record.own_ns) / foreseen_ns(r, record.samples) - 1);
   }
@@ -135,6 +144,32 @@ double Balancer::median_price() {
   const auto median = prices_.begin() + static_cast<std::ptrdiff_t>(prices_.size() / 2);
   std::ranges::nth_element(prices_, median);
   return *median;
+}
+
+// A rank of which nothing was heard took as long as all ranks foresaw: else it would have spoken.
+std::span<const Record> Balancer::complete(std::span<const Record> records) {
+  const auto is_stale = [](const Record& record) { return record.has(flag_stale); };
+  if (std::ranges::none_of(records, is_stale)) return records;
+  std::ranges::copy(records, completed_.begin());
+  for (std::size_t r = 0; r < completed_.size(); ++r) {
+    Record& record = completed_[r];
+    if (!is_stale(record)) continue;
+    record.flags &= ~std::uint32_t{flag_cold};
+    const bool foreseen = record.samples > 0 && models_[r].observations() > 0;
+    record.own_ns =
+        foreseen ? finish_ns(models_[r].cost(pool_), options_.table, record.samples) : 0;
+  }
+  return completed_;
+}
+
+bool Balancer::is_news(std::size_t rank, const Record& mine, const Record& known) const {
+  constexpr std::uint32_t lasting = ~std::uint32_t{flag_cold | flag_stale};
+  if ((mine.flags & lasting) != (known.flags & lasting)) return true;
+  if (mine.least != known.least || mine.most != known.most) return true;
+  const double seen_change = static_cast<double>(mine.cpu_available) - known.cpu_available;
+  if (std::abs(seen_change) > seen_news * known.cpu_available) return true;
+  if (mine.has(flag_cold) || mine.samples == 0 || mine.own_ns == 0) return false;
+  return models_[rank].is_surprised_by(mine.own_ns, options_.table.units(mine.samples), pool_);
 }
 
 void Balancer::observe_speed(std::size_t rank, const Record& record) {

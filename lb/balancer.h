@@ -33,12 +33,18 @@ class Balancer {
   void cut(Samples batch, std::span<Samples> shares) const;
 
   /// Takes all ranks' records of one step and moves on to the next partition. Allocates nothing.
-  Decision observe(std::span<const Record> records);
+  /// A stale record (flag_stale) has this step's samples, which all ranks know, and an older step's
+  /// time, which is no observation. `much_to_come`: as News has it; the partition is kept.
+  Decision observe(std::span<const Record> records, bool much_to_come = false);
+  /// Whether what a rank has to say differs from what all ranks hold of it (`known`, its last
+  /// record) by so much that it should not wait for its turn.
+  bool is_news(std::size_t rank, const Record& mine, const Record& known) const;
 
   /// How often the partition changed.
   int resizes() const { return resizes_; }
 
  private:
+  std::span<const Record> complete(std::span<const Record> records);
   void look_back_at_first_step(std::span<const Record> records);
   bool learn_price(std::span<const Record> records);
   double median_price();
@@ -66,6 +72,7 @@ class Balancer {
   std::vector<Samples> smallest_;  // shares before the re-sizes that are not long ago
   std::vector<Samples> largest_;
   std::vector<Samples> proposal_;
+  std::vector<Record> completed_;
   std::vector<Samples> warm_proposal_;
   std::vector<Samples> before_purchase_;
   Policy policy_;

@@ -47,14 +47,14 @@ CostModel::News CostModel::observe(Nanoseconds own_ns, std::int64_t units, Surpr
   count_steps(surprises);
   const double rate = (time - fixed_) / size;
   const double off = rate / forecast() - 1;
-  const double gate = std::max(least_gate, gate_deviations * deviation());
-  const bool ended = surprise_rate_ > rate_ ? off <= gate : off >= -gate;
+  const double most_off = gate();
+  const bool ended = surprise_rate_ > rate_ ? off <= most_off : off >= -most_off;
   if (surprises_ > 0 && ended) {
     if (is_lapse()) return News::none;
-    end_surprises(gate, surprises);
+    end_surprises(most_off, surprises);
   }
   lapsed_ = false;
-  if (off < -gate || off > gate) return take_surprise(rate, off > 0, surprises);
+  if (off < -most_off || off > most_off) return take_surprise(rate, off > 0, surprises);
   follow(rate, off);
   return News::none;
 }
@@ -168,6 +168,8 @@ void CostModel::start_from(double rate, int observations) {
   surprises_ = 0;
   observations_ = observations;
 }
+
+double CostModel::gate() const { return std::max(least_gate, gate_deviations * deviation()); }
 
 double CostModel::deviation() const { return std::sqrt(variance_); }
 

@@ -44,6 +44,8 @@ class CostModel {
   /// How far off the forecast is for a step of `own_ns` at `units`, relative to
   /// the forecast.
   double forecast_error(Nanoseconds own_ns, std::int64_t units) const;
+  /// A reading off by more than this, relative to the forecast, is a surprise.
+  double gate() const;
 
  private:
   double forecast() const { return rate_ * (1 + trend_); }

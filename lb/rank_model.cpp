@@ -9,6 +9,7 @@ constexpr double pool_memory = 0.999;  // a rank's reading; all ranks' count
 constexpr double least_readings = 30;
 constexpr double better = 0.9;
 constexpr double full = 65536;
+constexpr double ps_per_unit_ns = 1000.0 * SizeTable::units_per_sample;
 
 std::int64_t scaled(std::int64_t value, double factor) {
   return static_cast<std::int64_t>(
@@ -52,6 +53,17 @@ Cost RankModel::cost(const Pool& pool) const {
   cost.fixed_ns = scaled(cost.fixed_ns, slower);
   cost.per_sample_ps = scaled(cost.per_sample_ps, slower);
   return cost;
+}
+
+bool RankModel::is_surprised_by(Nanoseconds own_ns, std::int64_t units, const Pool& pool) const {
+  if (observations() < 2) return false;  // sized by nothing yet: its turn will come
+  const Cost believed = cost(pool);
+  const double forecast =
+      static_cast<double>(believed.fixed_ns) +
+      static_cast<double>(believed.per_sample_ps) * static_cast<double>(units) / ps_per_unit_ns;
+  const double off = static_cast<double>(own_ns) / forecast - 1;
+  const double gate = (use_seen(pool) ? seen_ : plain_).gate();
+  return off < -gate || off > gate;
 }
 
 double RankModel::relative_error(const Pool& pool) const {

@@ -22,7 +22,9 @@ enum Flag : std::uint32_t {
   flag_stop_requested = 2,  ///< this rank was asked to stop
   flag_cold = 4,            ///< the step paid for a start-up; its time says nothing
   flag_leaving = 8,         ///< this rank is about to leave the job
+  flag_stale = 16,          ///< of an earlier step; set by who reads it, never sent
 };
+inline constexpr int flag_bits = 4;  ///< that are sent
 
 struct Record {
   std::uint32_t step = 0;            ///< number of the step, modulo 2^24

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "lb/balancer.h"
@@ -53,6 +55,15 @@ lb::Balancer make_balancer(const BalanceOptions& options, std::span<const lb::Re
   }
 }
 
+lb::Tail make_tail(const BalanceOptions& options, std::size_t ranks) {
+  const int count = static_cast<int>(ranks);
+  try {
+    return {lb::tail_form(options.tail, count), count, own_sums + options.metrics};
+  } catch (const std::invalid_argument& error) {
+    throw AgreedError(error.what(), 2);
+  }
+}
+
 std::vector<RankStart> all_like(int ranks, const BalanceOptions& options) {
   const RankStart start{"", options.least_share, options.most_share, options.forecast};
   return std::vector<RankStart>(static_cast<std::size_t>(std::max(ranks, 1)), start);
@@ -61,6 +72,11 @@ std::vector<RankStart> all_like(int ranks, const BalanceOptions& options) {
 }  // namespace
 
 void check(const BalanceOptions& options) {
+  try {
+    lb::tail_form(options.tail, 1);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
   const auto least = [](const char* what, std::int64_t value, std::int64_t bound) {
     if (value < bound)
       throw UsageError(fmt::format("{} is {}, it must be at least {}", what, value, bound));
@@ -84,8 +100,9 @@ struct Balance::State {
         clock(options.clock != nullptr ? *options.clock : steady_clock()),
         records(start_records(ranks)),
         limits(records[rank]),
+        mine(limits),
         balancer(make_balancer(options, records)),
-        tail(static_cast<int>(ranks.size()), own_sums + options.metrics),
+        tail(make_tail(options, ranks.size())),
         stopwatch(clock),
         reports(records.size()),
         next(balancer.partition().begin(), balancer.partition().end()),
@@ -96,17 +113,20 @@ struct Balance::State {
 
   Share begin(std::int64_t batch);
   template <typename Real>
-  void write(std::span<Real> numbers, const StepSums& mine);
+  void write(std::span<Real> numbers, const StepSums& of_mine);
   template <typename Real>
   StepResult read(std::span<const Real> numbers);
-  lb::Record my_record(const StepSums& mine) const;
+  lb::Record my_record(const StepSums& of_mine) const;
   std::uint32_t watched_hash() const;
   std::string place(std::size_t of_rank) const;
+  bool is_introduction() const;
+  void ask_everyone();
+  [[noreturn]] void refuse(const lb::News& news);
   void check_agreement() const;
   template <typename Field>
   void check_equal(Field field, const char* what) const;
-  StepResult result_of_sums() const;
-  void take_news(StepResult& result);
+  StepResult result_of_sums(const lb::News& news) const;
+  void take_news(StepResult& result, const lb::News& news);
 
   std::size_t rank;
   BalanceOptions options;
@@ -114,6 +134,7 @@ struct Balance::State {
   const Clock& clock;
   std::vector<lb::Record> records;
   lb::Record limits;  // and the forecast, of this rank
+  lb::Record mine;    // of the step in progress
   lb::Balancer balancer;
   lb::Tail tail;
   Stopwatch stopwatch;
@@ -160,13 +181,14 @@ std::uint32_t Balance::State::watched_hash() const {
   return hash_bits(watched.subspan(first, std::min(watched_slice, watched.size() - first)));
 }
 
-lb::Record Balance::State::my_record(const StepSums& mine) const {
+lb::Record Balance::State::my_record(const StepSums& of_mine) const {
   lb::Record record = limits;
   record.step = static_cast<std::uint32_t>(step) & step_mask;
   record.partition_hash = lb::partition_hash(shares);
   record.parameter_hash = watched_hash();
   if (cold) record.flags |= lb::flag_cold;
-  if (!std::isfinite(mine.loss) || !std::isfinite(mine.weight)) record.flags |= lb::flag_not_finite;
+  if (!std::isfinite(of_mine.loss) || !std::isfinite(of_mine.weight))
+    record.flags |= lb::flag_not_finite;
   record.samples = shares[rank];
   record.own_ns = stopwatch.own_ns();
   record.wait_ns = stopwatch.wait_ns();
@@ -176,18 +198,21 @@ lb::Record Balance::State::my_record(const StepSums& mine) const {
 }
 
 template <typename Real>
-void Balance::State::write(std::span<Real> numbers, const StepSums& mine) {
+void Balance::State::write(std::span<Real> numbers, const StepSums& of_mine) {
   if (numbers.size() != tail.size())
     throw UsageError(fmt::format("write got room for a tail of {} numbers, it has {}",
                                  numbers.size(), tail.size()));
-  if (mine.metrics.size() + own_sums != sums.size())
+  if (of_mine.metrics.size() + own_sums != sums.size())
     throw UsageError(fmt::format("a step came with {} metrics, there must be {}",
-                                 mine.metrics.size(), options.metrics));
+                                 of_mine.metrics.size(), options.metrics));
   stopwatch.enter_collective();
-  my_sums[0] = mine.weight;
-  my_sums[1] = mine.loss;
-  std::ranges::copy(mine.metrics, my_sums.begin() + own_sums);
-  tail.write<Real>(numbers, static_cast<int>(rank), my_record(mine), my_sums);
+  my_sums[0] = of_mine.weight;
+  my_sums[1] = of_mine.loss;
+  std::ranges::copy(of_mine.metrics, my_sums.begin() + own_sums);
+  mine = my_record(of_mine);
+  const bool is_news =
+      tail.form() == lb::TailForm::rotating && balancer.is_news(rank, mine, records[rank]);
+  tail.write<Real>(numbers, static_cast<int>(rank), mine, is_news, my_sums);
 }
 
 template <typename Real>
@@ -196,16 +221,46 @@ StepResult Balance::State::read(std::span<const Real> numbers) {
   if (numbers.size() != tail.size())
     throw UsageError(
         fmt::format("read got a tail of {} numbers, it has {}", numbers.size(), tail.size()));
-  const int unreadable = tail.read<Real>(numbers, sums, records);
-  if (unreadable >= 0)
-    throw AgreedError(fmt::format("step {}: the record of {} cannot be read", step,
-                                  place(static_cast<std::size_t>(unreadable))));
-  check_agreement();
-  StepResult result = result_of_sums();
-  take_news(result);
+  const lb::News news = tail.read<Real>(numbers, sums, records);
+  for (std::size_t r = 0; r < records.size(); ++r)
+    if (records[r].has(lb::flag_stale)) records[r].samples = shares[r];
+  if (!news.agree || news.unreadable >= 0) refuse(news);
+  if (news.count(lb::flag_not_finite) > 0 || is_introduction()) ask_everyone();
+  StepResult result = result_of_sums(news);
+  take_news(result, news);
   cold = false;
   ++step;
   return result;
+}
+
+// Two times of each rank are what costs can be known by: with thousands of ranks, their turns would
+// take long to come round twice. The first step is cold.
+bool Balance::State::is_introduction() const { return step == 1 || step == 2; }
+
+// The records of all ranks, and not just of those whose turn it is.
+void Balance::State::ask_everyone() {
+  if (tail.form() == lb::TailForm::slots || !options.gather) return;
+  stopwatch.pause();
+  std::array<double, lb::record_digits> digits{};
+  lb::encode<double>(mine, digits);
+  const std::vector<std::string> texts =
+      options.gather(std::string(reinterpret_cast<const char*>(digits.data()), sizeof digits));
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    if (texts.at(r).size() != sizeof digits) continue;
+    std::memcpy(digits.data(), texts[r].data(), sizeof digits);
+    if (const auto record = lb::decode<double>(digits)) records[r] = *record;
+  }
+  stopwatch.resume();
+}
+
+void Balance::State::refuse(const lb::News& news) {
+  ask_everyone();
+  check_agreement();
+  if (news.unreadable >= 0)
+    throw AgreedError(fmt::format("step {}: the record of {} cannot be read", step,
+                                  place(static_cast<std::size_t>(news.unreadable))));
+  throw AgreedError(fmt::format(
+      "step {}: a rank has another step, partition or parameters than the others", step));
 }
 
 std::string Balance::State::place(std::size_t of_rank) const {
@@ -217,17 +272,15 @@ std::string Balance::State::place(std::size_t of_rank) const {
 // Names the ranks that differ from most.
 template <typename Field>
 void Balance::State::check_equal(Field field, const char* what) const {
-  const auto first = field(records[0]);
-  const bool equal =
-      std::ranges::all_of(records, [&](const lb::Record& r) { return field(r) == first; });
-  if (equal) return;
   std::map<std::uint32_t, int> votes;
-  for (const lb::Record& record : records) ++votes[field(record)];
+  for (const lb::Record& record : records)
+    if (!record.has(lb::flag_stale)) ++votes[field(record)];
+  if (votes.size() < 2) return;
   const auto most = std::ranges::max_element(
       votes, [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string differing;
   for (std::size_t r = 0; r < records.size(); ++r)
-    if (field(records[r]) != most->first)
+    if (!records[r].has(lb::flag_stale) && field(records[r]) != most->first)
       differing +=
           fmt::format("{}{} ({:06x})", differing.empty() ? "" : ", ", place(r), field(records[r]));
   throw AgreedError(fmt::format("step {}: {} differ: {}; most ranks have {:06x}", step, what,
@@ -240,24 +293,26 @@ void Balance::State::check_agreement() const {
   check_equal([](const lb::Record& r) { return r.parameter_hash; }, "parameters");
 }
 
-StepResult Balance::State::result_of_sums() const {
+StepResult Balance::State::result_of_sums(const lb::News& news) const {
   StepResult result;
   result.weight = sums[0];
   result.loss = sums[0] != 0 ? sums[1] / sums[0] : 0;
   result.metrics = std::span(sums).subspan(own_sums);
   result.skipped = sums[0] == 0;
-  for (std::size_t r = records.size(); r-- > 0;)
-    if (records[r].has(lb::flag_not_finite)) result.not_finite_rank = static_cast<int>(r);
+  result.not_finite_ranks = static_cast<int>(news.count(lb::flag_not_finite));
+  for (std::size_t r = records.size(); result.not_finite_ranks > 0 && r-- > 0;)
+    if (records[r].has(lb::flag_not_finite) && !records[r].has(lb::flag_stale))
+      result.not_finite_rank = static_cast<int>(r);
   return result;
 }
 
-void Balance::State::take_news(StepResult& result) {
+void Balance::State::take_news(StepResult& result, const lb::News& news) {
   for (std::size_t r = 0; r < records.size(); ++r)
     reports[r] = {records[r].samples, records[r].own_ns, records[r].wait_ns,
                   lb::cores_of(records[r].cpu_available)};
   const std::int64_t start = clock.now_ns();
   try {
-    result.decision = static_cast<Decision>(balancer.observe(records));
+    result.decision = static_cast<Decision>(balancer.observe(records, news.much_to_come));
   } catch (const std::exception& error) {
     throw AgreedError(fmt::format("step {}: {}", step, error.what()));
   }

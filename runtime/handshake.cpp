@@ -27,6 +27,7 @@ json must_agree(const SessionOptions& options) {
   add("the predictor", options.predictor);
   add("the lag", options.lag);
   add("the granule", options.granule);
+  add("the tail", options.tail);
   add("the number of gradients", options.gradients);
   add("the number of metrics", options.metrics);
   add("the overlap", options.overlap);

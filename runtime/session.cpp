@@ -47,6 +47,12 @@ ReducePlan make_plan(const SessionOptions& options, std::size_t tail) {
                                       static_cast<std::size_t>(bytes) / sizeof(float))};
 }
 
+BalanceOptions balance_options(Communicator& communicator, const SessionOptions& options) {
+  BalanceOptions balance = options;
+  balance.gather = [&communicator](const std::string& mine) { return communicator.gather(mine); };
+  return balance;
+}
+
 std::vector<std::string> hosts_of(std::span<const RankStart> ranks) {
   std::vector<std::string> hosts;
   for (const RankStart& rank : ranks) hosts.push_back(rank.host);
@@ -59,7 +65,7 @@ struct Session::State {
   State(Communicator& communicator, const SessionOptions& options)
       : ranks(shake_hands(communicator, options)),
         hosts(hosts_of(ranks)),
-        balance(communicator.rank(), ranks, options),
+        balance(communicator.rank(), ranks, balance_options(communicator, options)),
         arena(static_cast<std::size_t>(options.gradients), balance.tail_size()),
         plan(make_plan(options, balance.tail_size())),
         reducer(communicator, arena, balance) {}

@@ -155,20 +155,20 @@ TEST_CASE_TEMPLATE("a plain SUM gathers all records exactly, in every order", Re
   Random random(test_seed());
   for (const int ranks : {1, 2, 3, 5, 8, 17, 64}) {
     const int sums = static_cast<int>(random.whole(0, 4));
-    const Tail tail(ranks, sums);
+    Tail tail(TailForm::slots, ranks, sums);
     std::vector<Record> sent;
     std::vector<std::vector<Real>> parts;
     for (int r = 0; r < ranks; ++r) {
       sent.push_back(random_record(random));
       const std::vector<double> own(static_cast<std::size_t>(sums), r + 1);
       parts.emplace_back(tail.size(), Real{-99});
-      tail.write(std::span<Real>(parts.back()), r, sent.back(), own);
+      tail.write(std::span<Real>(parts.back()), r, sent.back(), false, own);
     }
     for (int order = 0; order < 10; ++order) {
       const auto total = sum_in_random_order(parts, order % 2 == 1, random);
       std::vector<double> totals(static_cast<std::size_t>(sums));
       std::vector<Record> received(sent.size());
-      REQUIRE(tail.read(std::span<const Real>(total), totals, received) == -1);
+      REQUIRE(tail.read(std::span<const Real>(total), totals, received).unreadable == -1);
       REQUIRE(received == sent);
       for (double sum : totals) CHECK(sum == ranks * (ranks + 1) / 2);
     }
@@ -176,13 +176,13 @@ TEST_CASE_TEMPLATE("a plain SUM gathers all records exactly, in every order", Re
 }
 
 TEST_CASE("the lowest rank with an unreadable slot is named, the others are read") {
-  const Tail tail(4, 1);
+  Tail tail(TailForm::slots, 4, 1);
   std::vector<float> total(tail.size(), 1.0F);
   total[static_cast<std::size_t>(1 + 2 * record_digits + 5)] = 0.5F;
   total[static_cast<std::size_t>(1 + 3 * record_digits)] = std::nanf("");
   std::vector<double> sums(1);
   std::vector<Record> records(4);
-  CHECK(tail.read(std::span<const float>(total), sums, records) == 2);
+  CHECK(tail.read(std::span<const float>(total), sums, records).unreadable == 2);
   CHECK(sums[0] == 1);
   CHECK(records[0].step == 1);
   CHECK(records[1].own_ns == (1 << 24) + 1);

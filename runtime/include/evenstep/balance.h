@@ -44,6 +44,13 @@ struct BalanceOptions {
   Forecast forecast;               ///< needed by `static` and `lbbsp-gpu-2018`
   /// Relative cost of 0, 1, 2, ... samples, where not proportional; the same on all ranks.
   std::vector<std::int64_t> size_cost = {};
+  /// What travels of the ranks' records in a step: "slots", all of them; "rotating", a tail of
+  /// constant size in which turns come round and news goes first; "auto", rotating above 256 ranks.
+  std::string tail = "auto";
+  /// All ranks' bytes by rank, given this rank's. With a rotating tail, all ranks call it after each
+  /// of the first two warm steps, to know of everyone before their turns have come, and where
+  /// something is wrong, to name the rank. Empty: turns are waited for, ranks may go unnamed.
+  std::function<std::vector<std::string>(const std::string&)> gather = {};
   const Clock* clock = nullptr;  ///< null: steady_clock()
 };
 
@@ -82,7 +89,8 @@ struct StepResult {
   double loss = 0;                     ///< mean over the weight
   std::span<const double> metrics;     ///< sums over all ranks; valid until the next step's
   bool skipped = false;                ///< the weight is zero: there is nothing to average
-  int not_finite_rank = -1;            ///< lowest rank whose loss or weight is not finite
+  int not_finite_ranks = 0;            ///< whose loss or weight is not finite
+  int not_finite_rank = -1;            ///< the lowest of them that is known
   Decision decision = Decision::keep;  ///< about the next step's partition
 };
 
@@ -92,7 +100,8 @@ inline constexpr int phases = 4;
 /// "load", "forward", "backward", "update".
 const char* name(Phase phase);
 
-/// What every rank knows of a rank after a step.
+/// What every rank knows of a rank after a step. With a rotating tail, times are of the last step
+/// that the rank had its turn or news in.
 struct RankReport {
   std::int64_t samples = 0;
   std::int64_t own_ns = 0;   ///< of this step: from the last collective's exit to this one's entry
