@@ -12,6 +12,7 @@
 #include "evenstep/session.h"
 #include "lb/predictor.h"
 #include "lb/sizer.h"
+#include "lb/tail.h"
 
 namespace evenstep::train {
 namespace {
@@ -23,7 +24,7 @@ constexpr double least_speed = 0.001;  // of --emulate
 // Promised by the design and not there yet: refused by name rather than as unknown.
 constexpr const char* flags_to_come[] = {"--checkpoint", "--checkpoint-every", "--resume",
                                          "--on-failure", "--reproducible",     "--stall-abort",
-                                         "--stall-warn", "--time-limit",       "--tail"};
+                                         "--stall-warn", "--time-limit"};
 constexpr const char* models_to_come[] = {"gpt", "svm"};
 
 using evenstep::one_of;
@@ -137,6 +138,10 @@ void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
   app.add_option("--balance", o.balance, "how shares are sized")->check(one_of(lb::sizer_names()));
   app.add_option("--predictor", o.predictor, "what the sizer lbbsp-cpu forecasts speeds with")
       ->check(one_of(lb::predictor_names()));
+  app.add_option("--tail", o.tail,
+                 "what of the ranks' records travels in a step; auto: all, or in turns and news "
+                 "first above 256 ranks")
+      ->check(one_of(lb::tail_names()));
   app.add_option("--wait", o.wait, "how a rank waits for the others")
       ->check(one_of(std::span(waits)));
   app.add_option("--overlap", o.overlap, "of communication with backward; auto is off for now")

@@ -32,6 +32,7 @@ struct Options {
   bool evaluate = true;
   std::string balance = "even";
   std::string predictor = "narx";
+  std::string tail = "auto";
   std::string wait = "auto";
   std::string overlap = "auto";
   double bucket_mb = 0;  ///< 0: measured

@@ -78,6 +78,22 @@ class Install(unittest.TestCase):
         self.assertAlmostEqual(b, -2, places=3)
         print(output)
 
+    def test_a_collective_of_ones_own(self):
+        """The tail rides on a solver's dot product; rank 1 is slow, and all ranks know it."""
+        program = self.build(HERE / "conjugate_gradient.cpp")
+        library_folder = next(self.folder.rglob("libevenstep.so")).parent
+        output = run(MPIRUN, "-n", RANKS, "env", f"LD_LIBRARY_PATH={library_folder}", program, 1)
+        print(output)
+        lines = re.findall(r"rank (\d) of 3: (\d+) iterations, error (\S+), sum (\S+), share (\d+) of (\d+), "
+                           r"(\d+) re-sizes", output)
+        self.assertEqual(sorted(line[0] for line in lines), ["0", "1", "2"], output)
+        self.assertEqual(len({line[1:4] for line in lines}), 1, output)  # the same bits
+        self.assertLess(float(lines[0][2]), 1e-5)
+        shares = {int(line[0]): int(line[4]) for line in lines}
+        self.assertEqual(sum(shares.values()), int(lines[0][5]))
+        self.assertGreaterEqual(int(lines[0][6]), 1)
+        self.assertLess(shares[1], min(shares[0], shares[2]))
+
     def test_installed_train(self):
         """It finds its library by itself."""
         program = self.prefix / "bin/evenstep-train"

@@ -246,7 +246,8 @@ TEST_CASE("fewer samples than ranks") {
 }
 
 TEST_CASE("ranks that differ are named") {
-  const auto message = [](auto change) {
+  const char* tail = "auto";
+  const auto message = [&](auto change) {
     InProcessWorld world(3);
     std::string text;
     try {
@@ -254,6 +255,7 @@ TEST_CASE("ranks that differ are named") {
         const auto communicator = world.communicator(rank);
         SessionOptions options = options_for(world, rank, 8);
         options.must_agree = {{"--lr", "0.05"}};
+        options.tail = tail;
         std::vector<float> parameters(5000, 1);
         change(rank, options, parameters);
         Session session(*communicator, options);
@@ -279,6 +281,13 @@ TEST_CASE("ranks that differ are named") {
     if (rank == 1) parameters[4321] = 1.0000001F;
   });
   CHECK(differing.find("parameters differ: rank 1 on localhost") != std::string::npos);
+  // Its turn or not.
+  tail = "rotating";
+  for (int odd : {0, 1, 2})
+    CHECK(message([&](int rank, auto&, std::vector<float>& parameters) {
+            if (rank == odd) parameters[0] = 1.0000001F;
+          }).find("parameters differ: rank " + std::to_string(odd) + " on") != std::string::npos);
+  tail = "auto";
   CHECK(message([](int, SessionOptions& options, auto&) {
           options.most_share = 2;
         }).find("3 ranks can take at most 6 samples, the global batch is 8") != std::string::npos);

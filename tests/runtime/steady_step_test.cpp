@@ -30,7 +30,7 @@ void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
 
 using namespace evenstep;
 
-void steady_steps_allocate_nothing(const char* overlap) {
+void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto") {
   allocations = 0;
   constexpr int ranks = 3;
   constexpr int warm_up = 3;
@@ -44,6 +44,7 @@ void steady_steps_allocate_nothing(const char* overlap) {
     options.overlap = overlap;
     options.bucket_bytes = 4096;
     options.clock = &world.clock(rank);
+    options.tail = tail;
     Session session(*communicator, options);
     std::vector<float> parameters(10000);
     session.watch_parameters(parameters);
@@ -66,6 +67,8 @@ void steady_steps_allocate_nothing(const char* overlap) {
 TEST_CASE("a steady step allocates nothing") { steady_steps_allocate_nothing("off"); }
 
 TEST_CASE("nor does one that overlaps") { steady_steps_allocate_nothing("tests"); }
+
+TEST_CASE("nor does one with a rotating tail") { steady_steps_allocate_nothing("off", "rotating"); }
 
 TEST_CASE("the counter counts") {
   allocations = 0;

@@ -14,7 +14,7 @@ class DifferentOptions(job.JobTest):
             for flag, first, other in (("--lr", 0.1, 0.2), ("--model", "softmax", "mlp"), ("--model", "cnn", "softmax"),
                                        ("--global-batch", 12, 24), ("--balance", "even", "off"),
                                        ("--balance", "off", "even"), ("--balance", "static", "even"),
-                                       ("--wait", "sleep", "spin"), ("--seed", 1, 2), ("--eval", "on", "off"),
+                                       ("--wait", "sleep", "spin"), ("--tail", "rotating", "slots"), ("--seed", 1, 2), ("--eval", "on", "off"),
                                        ("--steps", 3, 4), ("--optimizer", "sgd", "adamw"), ("--dtype", "f32", "bf16"),
                                        ("--clip", 0, 1), ("--momentum", 0.9, 0.8),
                                        ("--emulate", "1,1,1", "1,1,0.5"), ("--inject", "0:load:1", "0:load:2")):

@@ -52,6 +52,10 @@ class Collectives(job.JobTest):
             self.check(3, "--model", "mlp", "--overlap", "tests", "--bucket-mb", 0.5, "--balance", balance,
                        "--global-batch", batch, calls=5)
 
+    def test_rotating_tail(self):
+        for balance in ("off", "even"):
+            self.check(5, "--balance", balance, "--tail", "rotating")
+
     def test_static(self):
         self.check(2, "--balance", "static")
 

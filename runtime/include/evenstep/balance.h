@@ -47,8 +47,8 @@ struct BalanceOptions {
   /// What travels of the ranks' records in a step: "slots", all of them; "rotating", a tail of
   /// constant size in which turns come round and news goes first; "auto", rotating above 256 ranks.
   std::string tail = "auto";
-  /// All ranks' bytes by rank, given this rank's. With a rotating tail, all ranks call it after each
-  /// of the first two warm steps, to know of everyone before their turns have come, and where
+  /// All ranks' bytes by rank, given this rank's. With a rotating tail, all ranks call it after
+  /// each of the first two warm steps, to know of everyone before their turns have come, and where
   /// something is wrong, to name the rank. Empty: turns are waited for, ranks may go unnamed.
   std::function<std::vector<std::string>(const std::string&)> gather = {};
   const Clock* clock = nullptr;  ///< null: steady_clock()
