@@ -9,6 +9,7 @@
 #include "runtime/gradient_arena.h"
 #include "runtime/handshake.h"
 #include "runtime/reducer.h"
+#include "runtime/watchdog.h"
 
 namespace evenstep {
 namespace {
@@ -68,12 +69,16 @@ struct Session::State {
         balance(communicator.rank(), ranks, balance_options(communicator, options)),
         arena(static_cast<std::size_t>(options.gradients), balance.tail_size()),
         plan(make_plan(options, balance.tail_size())),
-        reducer(communicator, arena, balance) {}
+        reducer(communicator, arena, balance),
+        watchdog(communicator, hosts, options.stall) {}
 
   Share begin(Share share) {
     reducer.begin(plan);
+    step = share.step;
+    watchdog.computes(step, Phase::load);
     return share;
   }
+  void lap(Phase phase);
   StepResult end(const StepSums& mine);
 
   std::vector<RankStart> ranks;
@@ -82,11 +87,22 @@ struct Session::State {
   GradientArena arena;
   ReducePlan plan;
   Reducer reducer;
+  std::int64_t step = 0;
+  Watchdog watchdog;
 };
 
+// After a phase comes the next one, as far as this can be known.
+void Session::State::lap(Phase phase) {
+  balance.lap(phase);
+  if (phase == Phase::load) watchdog.computes(step, Phase::forward);
+  if (phase == Phase::forward) watchdog.computes(step, Phase::backward);
+}
+
 StepResult Session::State::end(const StepSums& mine) {
+  watchdog.waits(step);
   balance.write(arena.tail(), mine);
   reducer.finish();
+  watchdog.computes(step + 1, Phase::update);
   const StepResult result = balance.read(arena.tail());
   if (result.skipped)
     std::ranges::fill(arena.gradients(), 0.0F);
@@ -114,9 +130,15 @@ StepResult Session::end_step(const StepSums& sums) { return state_->end(sums); }
 void Session::watch_parameters(std::span<const float> parameters) {
   state_->balance.watch_parameters(parameters);
 }
-void Session::lap(Phase phase) { state_->balance.lap(phase); }
-void Session::pause() { state_->balance.pause(); }
-void Session::resume() { state_->balance.resume(); }
+void Session::lap(Phase phase) { state_->lap(phase); }
+void Session::pause() {
+  state_->watchdog.pauses(state_->step + 1);
+  state_->balance.pause();
+}
+void Session::resume() {
+  state_->balance.resume();
+  state_->watchdog.computes(state_->step + 1, Phase::update);
+}
 void Session::mark_cold() { state_->balance.mark_cold(); }
 void Session::see(double cpu_available, double memory_mib) {
   state_->balance.see(cpu_available, memory_mib);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evenstep/optimizer.h"
+#include "evenstep/session.h"
 #include "kernels/network.h"
 
 namespace evenstep::train {
@@ -33,6 +34,7 @@ struct Options {
   std::string balance = "even";
   std::string predictor = "narx";
   std::string tail = "auto";
+  StallOptions stall = {.warn_seconds = 60};
   std::string wait = "auto";
   std::string overlap = "auto";
   double bucket_mb = 0;  ///< 0: measured

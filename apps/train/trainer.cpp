@@ -130,6 +130,7 @@ void Trainer::set_up_session() {
   options.predictor = options_.predictor;
   options.granule = network_->granule();
   options.tail = options_.tail;
+  options.stall = options_.stall;
   options.metrics = 1;  // correct answers
   options.overlap = options_.overlap == "auto" ? "off" : options_.overlap;
   options.bucket_bytes = static_cast<std::int64_t>(options_.bucket_mb * bytes_per_mb);

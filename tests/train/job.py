@@ -44,8 +44,9 @@ class Result:
 
     @property
     def error_lines(self):
-        # On an abort mpirun's own notice may put a blank before the line.
-        return [line.lstrip() for line in self.stderr.splitlines() if line.lstrip().startswith("error:")]
+        # On an abort mpirun's own notice may put a blank or a zero byte before the line.
+        lines = (line.lstrip("\0 \t") for line in self.stderr.splitlines())
+        return [line for line in lines if line.startswith("error:")]
 
     def __str__(self):
         return f"rc {self.rc}\n--- stdout\n{self.stdout[-3000:]}\n--- stderr\n{self.stderr[-3000:]}"
@@ -78,7 +79,7 @@ class Job:
     def rank_process(self, rank):
         for process in self.processes():
             environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-            if b"OMPI_COMM_WORLD_RANK=%d" % rank in environment:
+            if {b"OMPI_COMM_WORLD_RANK=%d" % rank, b"PMI_RANK=%d" % rank} & set(environment):
                 return process
         raise AssertionError(f"rank {rank} is not running: {self.end(0)}")
 

@@ -29,6 +29,14 @@ enum class Overlap { off, tests };
 /// "off", "tests".
 const char* name(Overlap overlap);
 
+/// A rank that all others of its host wait for is named on standard error after warn_seconds in one
+/// step's collective, with its last phase; after abort_seconds the job is ended. 0: never. A side
+/// thread of each rank looks after it.
+struct StallOptions {
+  double warn_seconds = 0;
+  double abort_seconds = 0;
+};
+
 struct SessionOptions : BalanceOptions {
   std::int64_t gradients = 0;     ///< elements of the gradient vector
   std::string overlap = "off";    ///< off or tests
@@ -36,6 +44,7 @@ struct SessionOptions : BalanceOptions {
   /// Where the ranges end that gradients_ready is called with, ascending, as far as known: buckets
   /// are cut there. The same on all ranks.
   std::vector<std::int64_t> layer_ends = {};
+  StallOptions stall = {};
   /// Options that must be equal on all ranks, as name and value: checked at start.
   std::vector<std::pair<std::string, std::string>> must_agree = {};
 };

@@ -1,0 +1,77 @@
+"""A rank that all others wait for is named, with its host and what it was at; in the end the job is ended."""
+import os
+import re
+import signal
+import socket
+import time
+
+import job
+
+FLAGS = ["--model", "softmax", "--global-batch", 12, "--steps", 1_000_000, "--eval", "off"]
+WARNING = re.compile(r"warning: step (\d+): waiting for (.*) since")
+
+
+class Stalls(job.JobTest):
+    def start_long_job(self, *flags, ranks=3):
+        running = self.start(*FLAGS, *flags, ranks=ranks)
+        log = running.folder / "steps.jsonl"
+        job.wait_until(lambda: running.process.poll() is not None or log.exists() and log.stat().st_size > 0)
+        return running
+
+    def error_text(self, running):
+        running.err.flush()
+        return (running.folder.parent / "err").read_text()
+
+    def test_a_stopped_rank_is_named_and_the_job_ended(self):
+        for rank, inject in ((1, "1:forward:200"), (0, "0:load:200"), (2, "0:load:1")):
+            with self.subTest(rank=rank):
+                running = self.start_long_job("--inject", inject, "--stall-warn", 1, "--stall-abort", 3)
+                os.kill(running.rank_process(rank), signal.SIGSTOP)
+                running.process.wait(60)
+                job.wait_until(lambda: not running.processes(), 30)
+                result = running.end(0)
+                self.assertNotEqual(result.rc, 0, result)
+                self.assertEqual(len(result.error_lines), 1, result)
+                named = rf"rank {rank} on {re.escape(socket.gethostname())} \(stopped or dead; last phase: [a-z-]+ of"
+                self.assertRegex(result.error_lines[0], named)
+                self.assertIn("--stall-abort 3", result.error_lines[0])
+                warnings = WARNING.findall(result.stderr)
+                self.assertEqual(len(warnings), 1, result)  # once, by one rank
+                self.assertRegex(warnings[0][1], named)
+                others = {0, 1, 2} - {rank}
+                self.assertFalse(any(f"rank {other} " in result.error_lines[0] for other in others), result)
+
+    def test_a_slow_rank_is_named_with_its_phase_and_the_job_goes_on(self):
+        for phase in ("load", "forward", "backward"):
+            with self.subTest(phase):
+                result = self.train("--model", "softmax", "--global-batch", 12, "--steps", 4, "--eval", "off",
+                                    f"--inject=2:{phase}:2500:2-2", "--stall-warn", 0.5, ranks=3)
+                warnings = WARNING.findall(result.stderr)
+                self.assertEqual(len(warnings), 1, result)
+                self.assertEqual(warnings[0][0], "2")
+                self.assertRegex(warnings[0][1], rf"^rank 2 on \S+ \(last phase: {phase} of step 2\)$")
+
+    def test_no_warning_without_a_stall_nor_when_off(self):
+        for flags in (["--stall-warn", 30], ["--stall-warn", 0, "--inject=1:load:1500:3-3"]):
+            result = self.train("--model", "softmax", "--global-batch", 12, "--steps", 10, "--eval", "off", *flags,
+                                ranks=3)
+            self.assertNotIn("warning", result.stderr)
+
+    def test_nothing_is_left_in_shared_memory(self):
+        before = set(os.listdir("/dev/shm"))
+        running = self.start_long_job("--inject=0:load:2")
+        time.sleep(0.2)
+        left = [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("evenstep")]
+        self.assertEqual(left, [])
+        running.process.terminate()
+        running.process.wait(30)
+
+    def test_wrong_times(self):
+        with self.refusals("--steps", 1, rc=2) as refuse:
+            for flag in ("--stall-warn", "--stall-abort"):
+                for value in ("-1", "nan", "soon"):
+                    refuse([f"{flag}={value}"], flag, value)
+
+
+if __name__ == "__main__":
+    job.main()
