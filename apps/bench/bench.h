@@ -1,0 +1,48 @@
+// What evenstep-bench measures: one function each, collective, with its results on rank 0 as JSON
+// and as a table on standard output. Times in seconds.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "evenstep/clock.h"
+#include "evenstep/communicator.h"
+
+namespace evenstep::bench {
+
+struct Options {
+  std::string what = "all";
+  std::string wait = "auto";
+  std::string summary;
+  double most_mb = 16;               ///< of an all-reduce
+  int pairs = 15;                    ///< of blocks with balancing on and off
+  double step_ms = 20;               ///< that a rank computes in a step
+  std::int64_t gradients = 250'000;  ///< of a step: 1 MB
+};
+
+using Json = nlohmann::ordered_json;
+
+/// All-reduce by size and type: ours (f32, under the wait strategy) against plain MPI_Allreduce.
+Json measure_all_reduce(Communicator& communicator, const Options& options);
+
+/// What writing and reading the tail costs, decision included, by number of ranks, in this process;
+/// and what either tail adds to a step of this job's ranks.
+Json measure_tail(Communicator& communicator, const Options& options);
+
+/// Steps of equal ranks with balancing on and off, in turn; and what a steady step allocates and
+/// calls.
+Json measure_balancing(Communicator& communicator, const Options& options);
+
+/// Allocations of this process so far.
+std::int64_t allocations();
+
+double median(std::vector<double> values);
+
+/// Seconds that `action` takes.
+template <typename Action>
+double seconds_of(Action&& action) {
+  const std::int64_t start = steady_clock().now_ns();
+  action();
+  return 1e-9 * static_cast<double>(steady_clock().now_ns() - start);
+}
+
+}  // namespace evenstep::bench
