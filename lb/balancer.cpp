@@ -70,13 +70,13 @@ void Balancer::cut(Samples batch, std::span<Samples> shares) const {
   apportion(partition_, batch, shares);
 }
 
-Decision Balancer::observe(std::span<const Record> sent, bool much_to_come) {
+Decision Balancer::observe(std::span<const Record> records, bool much_to_come) {
   ++steps_since_resize_;
-  if (++steps_ == 2) look_back_at_first_step(sent);
-  const bool dear = learn_price(sent);
+  if (++steps_ == 2) look_back_at_first_step(records);
+  const bool dear = learn_price(records);
   bool cold = dear;
-  for (std::size_t r = 0; r < sent.size(); ++r) {
-    const Record& record = sent[r];
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const Record& record = records[r];
     const bool is_new = warm_.is_new(r, record.samples);
     warm_.add(r, record.samples);
     if (record.has(flag_stale)) continue;
@@ -85,17 +85,17 @@ Decision Balancer::observe(std::span<const Record> sent, bool much_to_come) {
       observe_speed(r, record);
     models_[r].see(record.cpu_available);
   }
-  const std::span<const Record> records = complete(sent);
+  const std::span<const Record> known = complete(records);
   Samples batch = 0;
   Nanoseconds longest = 0;
-  for (const Record& record : records) {
+  for (const Record& record : known) {
     batch += record.samples;
     longest = std::max(longest, record.own_ns);
   }
   if (!cold && batch == options_.batch) policy_.measure(longest);
 
   if (much_to_come) return Decision::keep;
-  const bool proposed = sizer_->propose(view(records), proposal_);
+  const bool proposed = sizer_->propose(view(known), proposal_);
   if (!sizer_->foreseen().empty()) return decide_by_policy(proposed);
   if (!proposed || std::ranges::equal(proposal_, partition_)) return Decision::keep;
   move_to(proposal_);

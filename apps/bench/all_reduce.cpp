@@ -29,6 +29,7 @@ std::vector<double> medians(Communicator& communicator, Calls&&... calls) {
     (times[which++].push_back(seconds_of(calls)), ...);
   }
   std::vector<double> results;
+  results.reserve(times.size());
   for (const auto& of_call : times) results.push_back(median(of_call));
   return results;
 }
