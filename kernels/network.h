@@ -69,7 +69,8 @@ using GradientReady = std::function<void(std::int64_t first, std::int64_t count)
 
 class Profile;
 
-/// One rank's replica of a network. Not thread safe. All calls are local and return when done.
+/// One rank's replica of what is trained, whatever its samples look like. Not thread safe. All
+/// calls are local and return when done.
 ///
 /// Parameters and gradients are flat fp32 vectors in plain layouts, the same on every machine
 /// (never a blocked layout that depends on the instruction set), ordered as backward fills them:
@@ -78,9 +79,9 @@ class Profile;
 /// batch gives the statistic that the running average is to move towards.
 ///
 /// No call but the constructor creates a primitive or allocates memory.
-class Network {
+class Trainable {
  public:
-  virtual ~Network() = default;
+  virtual ~Trainable() = default;
 
   virtual const ChunkMenu& menu() const = 0;
   virtual std::span<const ParameterRange> parameters() const = 0;
@@ -98,14 +99,6 @@ class Network {
   /// layers compute in. Call it once after every update.
   virtual void load_parameters(std::span<const float> parameters) = 0;
 
-  /// Where the caller writes a chunk's images: largest_chunk x channels x height x width, row
-  /// major; a chunk of n samples uses the first n.
-  virtual std::span<float> images() = 0;
-  /// Where the caller writes a chunk's labels, in [0, classes).
-  virtual std::span<std::int32_t> labels() = 0;
-  /// Where the caller writes each sample's position in the whole run, which dropout is keyed by.
-  virtual std::span<std::uint64_t> sample_keys() = 0;
-
   /// Runs the first `chunk_size` staged samples (a size of the menu) and returns their sums.
   virtual LossSums forward(int chunk_size) = 0;
   /// The same as the finished network is used: by running averages, without dropout. No backward
@@ -118,8 +111,9 @@ class Network {
     bool last = true;   ///< last chunk of the share: write the sums to `gradients`
   };
   /// Backward of the chunk that forward ran last. Gradients are sums over the share's samples.
-  /// With `pass.last` they are written to `gradients` (parameter_count() values) and `ready`, if
-  /// not null, is told of each range as it becomes final.
+  /// With `pass.last` they are in `gradients` (parameter_count() values; those of a share's chunks
+  /// are at one place, which may hold partial sums from the first on) and `ready`, if not null, is
+  /// told of each range as it becomes final.
   virtual void backward(int chunk_size, Pass pass, std::span<float> gradients,
                         const GradientReady* ready) = 0;
 
@@ -127,6 +121,19 @@ class Network {
   virtual Profile make_profile() const = 0;
   /// From now on the time of forward and backward is added to `profile`; null: no longer.
   virtual void set_profile(Profile* profile) = 0;
+};
+
+/// A network of layers, whose samples are images. It keeps partial sums to itself: `gradients` may
+/// be empty but in a share's last pass.
+class Network : public Trainable {
+ public:
+  /// Where the caller writes a chunk's images: largest_chunk x channels x height x width, row
+  /// major; a chunk of n samples uses the first n.
+  virtual std::span<float> images() = 0;
+  /// Where the caller writes a chunk's labels, in [0, classes).
+  virtual std::span<std::int32_t> labels() = 0;
+  /// Where the caller writes each sample's position in the whole run, which dropout is keyed by.
+  virtual std::span<std::uint64_t> sample_keys() = 0;
 };
 
 /// Builds the network and prepares every size of its menu. Throws std::invalid_argument for an

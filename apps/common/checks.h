@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,16 @@ auto one_of(Names names) {
   return [=](const std::string& value) -> std::string {
     if (is_one_of(names, value)) return {};
     return fmt::format("'{}' is unknown; choose one of {}", value, fmt::join(names, ", "));
+  };
+}
+
+/// Names that are there, of which some more are to come.
+template <typename Known>
+auto one_of(Known names, std::span<const char* const> to_come) {
+  return [=](const std::string& value) -> std::string {
+    if (!is_one_of(names, value) && is_one_of(to_come, value))
+      return fmt::format("'{}' is not built yet; choose one of {}", value, fmt::join(names, ", "));
+    return one_of(names)(value);
   };
 }
 

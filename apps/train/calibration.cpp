@@ -25,27 +25,27 @@ std::int64_t median(std::vector<std::int64_t> values) {
 
 // CPU time, since all ranks measure at once: where they share cores, only short runs would be left
 // in peace, and long ones look dear.
-std::int64_t chunk_ns(kernels::Network& network, int size, kernels::Network::Pass pass,
+std::int64_t chunk_ns(kernels::Trainable& model, int size, kernels::Trainable::Pass pass,
                       std::span<float> gradients) {
   return cpu_ns([&] {
-    network.forward(size);
-    network.backward(size, pass, gradients, nullptr);
+    model.forward(size);
+    model.backward(size, pass, gradients, nullptr);
   });
 }
 
 // In millionths of what the largest size costs on the same rank. By size: a chunk in the middle of
 // a share, which adds to its gradients. Then shares of one chunk of the smallest and of the largest
 // size, since a share's end costs too. Medians over rounds of all, so that each follows another.
-std::vector<std::int64_t> relative_chunk_costs(kernels::Network& network) {
-  std::vector<float> gradients(static_cast<std::size_t>(network.parameter_count()));
-  const auto sizes = network.menu().sizes();
+std::vector<std::int64_t> relative_chunk_costs(kernels::Trainable& model) {
+  std::vector<float> gradients(static_cast<std::size_t>(model.parameter_count()));
+  const auto sizes = model.menu().sizes();
   std::vector<std::vector<std::int64_t>> times(sizes.size() + 2);
   for (int round = 0; round < size_repetitions; ++round) {
-    const auto measure = [&](std::size_t place, int size, kernels::Network::Pass pass) {
-      times[place].push_back(chunk_ns(network, size, pass, gradients));
+    const auto measure = [&](std::size_t place, int size, kernels::Trainable::Pass pass) {
+      times[place].push_back(chunk_ns(model, size, pass, gradients));
     };
     measure(sizes.size(), sizes.front(), {.first = true, .last = true});
-    chunk_ns(network, sizes.front(), {.first = true, .last = false}, gradients);
+    chunk_ns(model, sizes.front(), {.first = true, .last = false}, gradients);
     for (std::size_t s = 0; s < sizes.size(); ++s)
       measure(s, sizes[s], {.first = false, .last = false});
     measure(sizes.size() + 1, sizes.back(), {.first = true, .last = true});
@@ -80,9 +80,9 @@ std::vector<std::int64_t> costs_of_shares(const kernels::ChunkMenu& menu,
 
 }  // namespace
 
-std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels::Network& network,
+std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels::Trainable& model,
                                             std::int64_t largest_share) {
-  const nlohmann::json mine = relative_chunk_costs(network);
+  const nlohmann::json mine = relative_chunk_costs(model);
   std::vector<std::vector<std::int64_t>> by_rank(mine.size());
   for (const std::string& text : communicator.gather(mine.dump())) {
     const auto costs = nlohmann::json::parse(text);
@@ -91,7 +91,7 @@ std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels:
   std::vector<std::int64_t> costs;
   costs.reserve(by_rank.size());
   for (const auto& of_ranks : by_rank) costs.push_back(median(of_ranks));
-  return costs_of_shares(network.menu(), costs, std::min(largest_share, largest_table));
+  return costs_of_shares(model.menu(), costs, std::min(largest_share, largest_table));
 }
 
 }  // namespace evenstep::train

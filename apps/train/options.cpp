@@ -25,25 +25,11 @@ constexpr double most_stall_seconds = 1e6;
 // Promised by the design and not there yet: refused by name rather than as unknown.
 constexpr const char* flags_to_come[] = {"--checkpoint", "--checkpoint-every", "--resume",
                                          "--on-failure", "--reproducible",     "--time-limit"};
-constexpr const char* models_to_come[] = {"gpt", "svm"};
-
-using evenstep::one_of;
-
-// Names that are there, of which some more are to come.
-template <typename Known>
-auto one_of(Known names, std::span<const char* const> to_come) {
-  return [=](const std::string& value) -> std::string {
-    if (!is_one_of(names, value) && is_one_of(to_come, value))
-      return fmt::format("'{}' is not built yet; choose one of {}", value, fmt::join(names, ", "));
-    return evenstep::one_of(names)(value);
-  };
-}
 
 constexpr const char* on_off[] = {"on", "off"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
 constexpr const char* overlaps[] = {"auto", "off", "tests"};
 constexpr const char* overlaps_to_come[] = {"thread"};
-constexpr const char* dtypes[] = {"f32", "bf16"};
 constexpr const char* optimizers[] = {"sgd", "adamw", "lars"};
 constexpr const char* schedules[] = {"constant", "cosine", "step"};
 
@@ -104,15 +90,11 @@ Injection parse_injection(const std::string& spec) {
 // What CLI11 cannot put into the options as they are.
 struct Texts {
   std::string eval = "on";
-  std::string dtype = "f32";
   std::string emulate;
   std::vector<std::string> inject;
 };
 
 void add_job_options(CLI::App& app, Options& o, Texts& texts) {
-  app.add_option("--model", o.model, "network to train")
-      ->check(one_of(kernels::model_names(), models_to_come));
-  app.add_option("--data", o.data, "folder of the IDX files (MNIST, Fashion-MNIST), plain or gz");
   app.add_option("--global-batch", o.global_batch, "samples of a step, over all ranks")
       ->check(whole(1, largest_batch));
   app.add_option("--accumulate", o.accumulate,
@@ -127,8 +109,6 @@ void add_job_options(CLI::App& app, Options& o, Texts& texts) {
       ->check(whole(0, INT64_MAX));
   app.add_option("--eval", texts.eval, "test accuracy after each epoch and at the end")
       ->check(one_of(std::span(on_off)));
-  app.add_option("--dtype", texts.dtype, "what layers compute in; master weights are f32")
-      ->check(one_of(std::span(dtypes)));
   app.add_option("--threads", o.threads,
                  "a rank computes with; default: OMP_NUM_THREADS, or its part of the node's cores")
       ->check(whole(1, 4096));
@@ -176,9 +156,6 @@ void add_optimizer_options(CLI::App& app, Options& o) {
       ->check(whole(0, largest_steps));
   app.add_option("--clip", o.clip, "largest norm of the averaged gradient; 0: any")
       ->check(real(0, HUGE_VAL));
-  app.add_option("--label-smoothing", o.label_smoothing,
-                 "part of each target that is spread over all classes")
-      ->check(real(0, 1));
 }
 
 void add_outputs(CLI::App& app, Options& o) {
@@ -216,12 +193,13 @@ void refuse_flags_to_come(int argc, char** argv) {
 
 }  // namespace
 
-Options parse_options(int argc, char** argv) {
+Options parse_options(int argc, char** argv, const Program& program, Options defaults) {
   refuse_flags_to_come(argc, argv);
-  Options options;
+  Options options = std::move(defaults);
   Texts texts;
-  CLI::App app("Trains a network on all ranks of an MPI job, balanced.", "evenstep-train");
+  CLI::App app(program.what, program.name);
   app.option_defaults()->always_capture_default();
+  program.add_options(app);
   add_job_options(app, options, texts);
   add_balance_options(app, options, texts);
   add_optimizer_options(app, options);
@@ -230,11 +208,11 @@ Options parse_options(int argc, char** argv) {
   refuse_one_file_for_two(options);
   refuse_steps_too_large(options);
   options.evaluate = texts.eval == "on";
-  options.dtype = texts.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
   if (app.count("--emulate") > 0) options.emulate = parse_emulate(texts.emulate);
   for (const std::string& spec : texts.inject) options.injections.push_back(parse_injection(spec));
-  options.given = given_options(
-      app, {"--threads", "--data"});  // may differ between machines; the data itself is compared
+  std::vector<std::string_view> local = program.local_options;
+  local.emplace_back("--threads");
+  options.given = given_options(app, local);
   return options;
 }
 

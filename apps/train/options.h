@@ -1,15 +1,17 @@
-// The command line of evenstep-train (design, section 6): one place for every knob's name, default
-// and help.
+// What the command lines of all training programs share (design, section 6): one place for every
+// knob's name, default and help.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "evenstep/optimizer.h"
 #include "evenstep/session.h"
-#include "kernels/network.h"
 
 namespace evenstep::train {
 
@@ -23,8 +25,6 @@ struct Injection {
 };
 
 struct Options {
-  std::string model = "cnn";
-  std::string data = "/usr/share/datasets/fashion-mnist";
   std::int64_t global_batch = 128;
   std::int64_t accumulate = 1;  ///< global batches in one step
   std::int64_t epochs = 1;
@@ -38,12 +38,10 @@ struct Options {
   std::string wait = "auto";
   std::string overlap = "auto";
   double bucket_mb = 0;  ///< 0: measured
-  kernels::Dtype dtype = kernels::Dtype::f32;
-  int threads = 0;  ///< 0: this rank's part of the node's cores
+  int threads = 0;       ///< 0: this rank's part of the node's cores
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   double clip = 0;  ///< 0: no clipping
-  double label_smoothing = 0;
   std::string summary;
   std::string log;
   std::string timeline;
@@ -58,8 +56,17 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> given;
 };
 
-/// Throws UsageError with the option, the value and what would do, or TextAsked.
-Options parse_options(int argc, char** argv);
+/// What is one program's own.
+struct Program {
+  const char* name;
+  const char* what;                             ///< it does, in a sentence
+  std::function<void(CLI::App&)> add_options;   ///< beside the shared ones
+  std::vector<std::string_view> local_options;  ///< that may differ between ranks
+};
+
+/// Throws UsageError with the option, the value and what would do, or TextAsked. `defaults` are for
+/// what the command line does not say.
+Options parse_options(int argc, char** argv, const Program& program, Options defaults = {});
 
 /// Checks what depends on the number of ranks. Throws UsageError.
 void check_against_world(const Options& options, int ranks);

@@ -90,7 +90,7 @@ Summary gather_summary(const Finished& run) {
       {"parameter_hash", summary.ranks[0]["parameter_hash"]},
       {"balance", run.options.balance},
       {"balance_seconds", 1e-9 * static_cast<double>(run.session.balance_ns())},
-      {"model", run.options.model},
+      {"model", run.workload.name()},
       {"wait", name(wait_of(run.communicator))},
       {"overlap", name(run.session.overlap())},
       {"buckets", run.session.buckets()},
@@ -106,7 +106,7 @@ ordered_json to_json(const Summary& summary) {
 }
 
 void print_start(const Session& session, const Communicator& communicator, const Options& options,
-                 const kernels::Network& network) {
+                 Workload& workload) {
   std::vector<std::string> hosts;
   for (const std::string& host : session.hosts())
     if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
@@ -117,9 +117,9 @@ void print_start(const Session& session, const Communicator& communicator, const
       version(), communicator.size(), communicator.size() == 1 ? "rank" : "ranks",
       hosts.size() <= 4 ? fmt::format("{}", fmt::join(hosts, ", "))
                         : fmt::format("{} hosts", hosts.size()),
-      options.model, options.dtype == kernels::Dtype::bf16 ? "bf16" : "f32",
-      network.trained_count(), 1e-9 * static_cast<double>(network.forward_flops()),
-      options.step_batch(), options.balance, name(wait_of(communicator)), options.threads);
+      workload.name(), workload.dtype(), workload.model().trained_count(),
+      1e-9 * static_cast<double>(workload.model().forward_flops()), options.step_batch(),
+      options.balance, name(wait_of(communicator)), options.threads);
   std::fflush(stdout);
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "evenstep/session.h"
-#include "kernels/network.h"
 #include "train/options.h"
 #include "train/statistics.h"
+#include "train/workload.h"
 
 namespace evenstep::train {
 
@@ -27,6 +27,7 @@ struct Finished {
   std::span<const float> parameters;  ///< with running averages
   std::int64_t trained;               ///< of these
   const Options& options;
+  const Workload& workload;
   double wall_seconds;
   double final_loss;
   double test_accuracy;  ///< below 0: not evaluated
@@ -40,7 +41,7 @@ Summary gather_summary(const Finished& run);
 nlohmann::ordered_json to_json(const Summary& summary);
 
 void print_start(const Session& session, const Communicator& communicator, const Options& options,
-                 const kernels::Network& network);
+                 Workload& workload);
 void print_evaluation(std::int64_t step, double loss, double accuracy,
                       const Statistics& statistics);
 void print_table(const Summary& summary);

@@ -1,28 +1,32 @@
 // A training run of one rank: set-up, the loop over steps, and what is told at the end.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "common/output_file.h"
 #include "evenstep/availability.h"
 #include "evenstep/mpi.h"
-#include "evenstep/sampler.h"
-#include "kernels/data/idx.h"
 #include "kernels/profile.h"
 #include "train/options.h"
 #include "train/progress.h"
 #include "train/slowdown.h"
 #include "train/statistics.h"
 #include "train/step_log.h"
+#include "train/workload.h"
 
 namespace evenstep::train {
 
+/// Makes what is trained; may set options that depend on the data. Local; runs with the threads
+/// that this rank computes with.
+using MakeWorkload = std::function<std::unique_ptr<Workload>(Options&)>;
+
 class Trainer {
  public:
-  /// Reads data, builds the network, opens outputs on rank 0, calibrates and shakes hands.
+  /// Makes the workload, opens outputs on rank 0, calibrates and shakes hands.
   /// Collective, blocking. Throws AgreedError.
-  Trainer(Communicator& communicator, Options options);
+  Trainer(Communicator& communicator, Options options, const MakeWorkload& make_workload);
 
   /// Trains, evaluates, writes what was asked for, prints the table on rank 0. Collective.
   void run();
@@ -33,7 +37,7 @@ class Trainer {
     double correct = 0;
   };
 
-  void set_up_locally();
+  void set_up_locally(const MakeWorkload& make_workload);
   void open_outputs();
   void refuse_different_options();
   void set_up_session();
@@ -41,11 +45,11 @@ class Trainer {
   Forecast foresee(std::span<const std::int64_t> size_cost);
   void run_for_benchmark(std::int64_t share, std::span<float> gradients);
 
+  kernels::Trainable& model() { return workload_->model(); }
   std::int64_t steps_per_epoch() const;
   void train_step(std::int64_t step);
   Sums run_share(const Share& share, std::int64_t epoch, std::int64_t epoch_position);
-  void stage_any();
-  void stage(const kernels::Dataset& data, int at, std::int64_t index);
+  void load_any();
   void update(const StepResult& result, std::int64_t step);
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
   void clip(std::int64_t step);
@@ -55,14 +59,10 @@ class Trainer {
 
   Communicator& communicator_;
   Options options_;
-  kernels::Dataset train_data_;
-  kernels::Dataset test_data_;
-  std::unique_ptr<kernels::Normaliser> normaliser_;
-  std::unique_ptr<kernels::Network> network_;
+  std::unique_ptr<Workload> workload_;
   std::optional<kernels::Profile> profile_;
   std::vector<float> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<Slowdown> slowdown_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<AvailabilityProbe> probe_;

@@ -1,0 +1,26 @@
+// Networks on labelled images.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "train/workload.h"
+
+namespace evenstep::train {
+
+struct ImageOptions {
+  std::string model = "cnn";
+  std::string data = "/usr/share/datasets/fashion-mnist";
+  std::string dtype = "f32";
+  double label_smoothing = 0;
+};
+
+void add_image_options(CLI::App& app, ImageOptions& options);
+
+/// Reads the data; the test images only where they are wanted. `seed` is of the order of samples.
+/// Throws kernels::DataError, or std::invalid_argument where model and data do not fit.
+std::unique_ptr<Workload> make_image_workload(const ImageOptions& options, std::uint64_t seed,
+                                              bool with_test);
+
+}  // namespace evenstep::train

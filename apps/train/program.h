@@ -1,0 +1,12 @@
+// The main function of a training program.
+#pragma once
+
+#include "train/trainer.h"
+
+namespace evenstep::train {
+
+/// Returns the process's exit code.
+int run_training(int argc, char** argv, const Program& program, const MakeWorkload& make_workload,
+                 const Options& defaults = {});
+
+}  // namespace evenstep::train

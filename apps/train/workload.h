@@ -1,0 +1,40 @@
+// What a program trains: the model, and the samples it learns from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/network.h"
+
+namespace evenstep::train {
+
+/// One rank's copy of both. All calls are local; errors of data files are thrown at construction.
+class Workload {
+ public:
+  virtual ~Workload() = default;
+
+  /// For people and logs: such as "cnn" and "f32".
+  virtual std::string name() const = 0;
+  virtual std::string dtype() const = 0;
+  /// What must be the same on all ranks, as name and value: checksums of the data.
+  virtual std::vector<std::pair<std::string, std::string>> must_agree() const = 0;
+
+  virtual kernels::Trainable& model() = 0;
+  /// Writes the initial parameters: the same bits for a seed everywhere.
+  virtual void initialise(std::uint64_t seed, std::span<float> parameters) const = 0;
+
+  virtual std::int64_t samples() const = 0;
+  /// 0: there is nothing to test on.
+  virtual std::int64_t test_samples() const = 0;
+  /// Makes the training sample at `position` of `epoch`'s order the one at place `at` of the chunk
+  /// that the model runs next.
+  virtual void load(int at, std::int64_t epoch, std::int64_t position) = 0;
+  /// Likewise a test sample, by its index.
+  virtual void load_test(int at, std::int64_t index) = 0;
+};
+
+}  // namespace evenstep::train
