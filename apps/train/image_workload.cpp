@@ -6,7 +6,7 @@
 #include "common/checks.h"
 #include "evenstep/error.h"
 #include "evenstep/sampler.h"
-#include "kernels/data/idx.h"
+#include "kernels/data/images.h"
 
 namespace evenstep::train {
 namespace {
@@ -32,8 +32,8 @@ class ImageWorkload final : public Workload {
  public:
   ImageWorkload(const ImageOptions& options, std::uint64_t seed, bool with_test)
       : options_(options),
-        train_(kernels::read_idx_train(options.data)),
-        test_(with_test ? kernels::read_idx_test(options.data) : kernels::Dataset()),
+        train_(kernels::read_training_images(options.data)),
+        test_(with_test ? kernels::read_test_images(options.data) : kernels::Dataset()),
         normaliser_(kernels::pixel_statistics(train_)),
         sampler_(train_.samples(), seed) {
     if (with_test) refuse_other_shape(test_, train_);
@@ -89,7 +89,7 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
   app.add_option("--model", options.model, "network to train")
       ->check(one_of(kernels::model_names(), models_to_come));
   app.add_option("--data", options.data,
-                 "folder of the IDX files (MNIST, Fashion-MNIST), plain or gz");
+                 "folder of IDX (MNIST, Fashion-MNIST) or binary CIFAR files, plain or gz");
   app.add_option("--dtype", options.dtype, "what layers compute in; master weights are f32")
       ->check(one_of(std::span(dtypes)));
   app.add_option("--label-smoothing", options.label_smoothing,

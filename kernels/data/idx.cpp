@@ -144,6 +144,16 @@ Dataset read_pair(const fs::path& directory, const std::string& prefix) {
 
 }  // namespace
 
+bool has_idx(const fs::path& directory) {
+  for (const std::string prefix : {"train", "t10k"})
+    for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"})
+      for (const char* suffix : {"", ".gz"}) {
+        std::error_code ignored;  // then it is not there for us
+        if (fs::exists(directory / (prefix + kind + suffix), ignored)) return true;
+      }
+  return false;
+}
+
 Dataset read_idx_train(const fs::path& directory) { return read_pair(directory, "train"); }
 
 Dataset read_idx_test(const fs::path& directory) { return read_pair(directory, "t10k"); }

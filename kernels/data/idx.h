@@ -9,6 +9,9 @@
 
 namespace evenstep::kernels {
 
+/// Whether any of the format's files is in `directory`.
+bool has_idx(const std::filesystem::path& directory);
+
 /// Reads `directory`/{train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz]; the plain file where both
 /// are present. Throws DataError.
 Dataset read_idx_train(const std::filesystem::path& directory);

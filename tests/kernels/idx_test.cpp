@@ -1,53 +1,15 @@
 // The IDX reader: good files, and every way in which a file can be bad.
-#include <doctest/doctest.h>
-
-#include <unistd.h>
-#include <zlib.h>
-
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "kernels/data/idx.h"
 
-namespace evenstep::kernels {
+#include "tests/kernels/data_files.h"
+
+namespace evenstep::kernels::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::vector<std::uint8_t>;
 
 constexpr const char* images_name = "train-images-idx3-ubyte";
 constexpr const char* labels_name = "train-labels-idx1-ubyte";
-
-/// A directory of its own for each test case, removed at the end.
-class Directory {
- public:
-  Directory() : path_(fs::temp_directory_path() / fmt::format("evenstep-idx-{}", getpid())) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Directory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-  operator fs::path() const { return path_; }
-  void write(const std::string& name, const Bytes& bytes) const {
-    std::ofstream file(path_ / name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
-
- private:
-  fs::path path_;
-};
 
 void append(Bytes& bytes, std::uint32_t number) {
   for (int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
@@ -67,32 +29,8 @@ Bytes idx(std::uint32_t magic, std::vector<std::uint32_t> dimensions, std::size_
 Bytes good_images() { return idx(0x803, {6, 3, 2}, 36, 256); }
 Bytes good_labels() { return idx(0x801, {6}, 6, 10); }
 
-Bytes gzip(const Bytes& bytes) {
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  Bytes out(deflateBound(&stream, bytes.size()) + 64);
-  stream.next_in = const_cast<std::uint8_t*>(bytes.data());
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = out.data();
-  stream.avail_out = static_cast<uInt>(out.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-/// The message with which reading fails; empty if it does not.
 std::string failure(const fs::path& directory) {
-  try {
-    read_idx_train(directory);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return failure_of([&] { read_idx_train(directory); });
 }
 
 /// Good labels beside these images.
@@ -108,15 +46,6 @@ std::string failure_of_labels(const Bytes& labels) {
   directory.write(images_name, good_images());
   directory.write(labels_name, labels);
   return failure(directory);
-}
-
-/// One check for both: what a message must say.
-void check_says(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) {
-    CAPTURE(message);
-    CAPTURE(part);
-    CHECK(contains(message, part));
-  }
 }
 
 void check_good(const Dataset& data) {
@@ -237,19 +166,8 @@ TEST_CASE("labels out of range and counts that do not match") {
              {"6 images", "5 labels", images_name, labels_name});
 }
 
-/// Truncates, flips bits or both.
-Bytes damage(Bytes bytes, std::mt19937& random) {
-  if (random() % 2 == 0) bytes.resize(random() % (bytes.size() + 1));
-  for (auto flips = random() % 4; flips > 0 && !bytes.empty(); --flips) {
-    bytes[random() % bytes.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
-  }
-  return bytes;
-}
-
 TEST_CASE("damaged files are read or refused, never more") {
-  const auto seed = std::random_device{}();
-  MESSAGE("seed ", seed);
-  std::mt19937 random(seed);
+  std::mt19937 random = new_random();
   const Directory directory;
   int refused = 0;
   for (int round = 0; round < 2000; ++round) {
@@ -271,4 +189,4 @@ TEST_CASE("damaged files are read or refused, never more") {
 }
 
 }  // namespace
-}  // namespace evenstep::kernels
+}  // namespace evenstep::kernels::test

@@ -110,6 +110,7 @@ class Job:
 
 class JobTest(unittest.TestCase):
     """A test with a folder of its own, and jobs in it."""
+    program = TRAIN
 
     @classmethod
     def setUpClass(cls):
@@ -138,9 +139,9 @@ class JobTest(unittest.TestCase):
         for flag, name in outputs.items():
             common += [flag, (folder or self.folder) / name]
         first = override(common, flags)
-        words = [MPIRUN, *mpirun, "-n", ranks, *wrap, TRAIN, *first]
+        words = [MPIRUN, *mpirun, "-n", ranks, *wrap, self.program, *first]
         for part_ranks, part_wrap, part_flags in then:
-            words += [":", "-n", part_ranks, *part_wrap, TRAIN, *override(first, part_flags)]
+            words += [":", "-n", part_ranks, *part_wrap, self.program, *override(first, part_flags)]
         return words
 
     def start(self, *flags, env=None, **options):

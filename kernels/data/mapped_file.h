@@ -1,0 +1,25 @@
+// A file in memory, as the system pages it in.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace evenstep::kernels {
+
+/// Read only. What others do to the file shows, as with every mapping.
+class MappedFile {
+ public:
+  /// Throws DataError if `path` is not a readable regular file.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::uint8_t> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+};
+
+}  // namespace evenstep::kernels

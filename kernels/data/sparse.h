@@ -1,0 +1,35 @@
+// Sparse rows with two kinds of labels, in memory or in a mapped file.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace evenstep::kernels {
+
+struct SparseEntry {
+  std::uint32_t column = 0;
+  float value = 0;
+};
+
+/// A matrix, row by row. Copies share the storage.
+struct SparseRows {
+  std::int64_t columns = 0;                  ///< every entry's column is below it
+  std::array<double, 2> label_values{};      ///< in the file: the lower (here -1), the upper (1)
+  std::span<const std::uint64_t> starts;     ///< rows + 1: where each row's entries begin
+  std::span<const SparseEntry> entries;      ///< columns ascend within a row
+  std::span<const std::int8_t> labels;       ///< -1 or 1
+  std::shared_ptr<const void> storage = {};  ///< keeps the spans alive
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(labels.size()); }
+  std::span<const SparseEntry> row(std::int64_t index) const {
+    const auto i = static_cast<std::size_t>(index);
+    return entries.subspan(starts[i], starts[i + 1] - starts[i]);
+  }
+};
+
+/// crc32 of all that is in the rows.
+std::uint32_t checksum(const SparseRows& rows);
+
+}  // namespace evenstep::kernels

@@ -1,0 +1,76 @@
+#include "kernels/svm.h"
+
+#include <algorithm>
+
+#include "kernels/profile.h"
+
+namespace evenstep::kernels {
+namespace {
+
+// Rows of some hundred entries: backward finds them in the second-level cache.
+constexpr int largest_chunk = 256;
+
+double margin(std::span<const SparseEntry> row, const float* weights) {
+  // Four sums, so that additions do not wait for each other.
+  float sums[4] = {};
+  std::size_t i = 0;
+  for (; i + 4 <= row.size(); i += 4)
+    for (std::size_t lane = 0; lane < 4; ++lane)
+      sums[lane] += row[i + lane].value * weights[row[i + lane].column];
+  for (; i < row.size(); ++i) sums[0] += row[i].value * weights[row[i].column];
+  return static_cast<double>(sums[0] + sums[1]) + static_cast<double>(sums[2] + sums[3]);
+}
+
+}  // namespace
+
+LinearSvm::LinearSvm(std::int64_t columns, float constant)
+    : menu_(largest_chunk),
+      constant_(constant),
+      ranges_{{"weight", 0, columns, {1, columns}, columns}, {"bias", columns, 1, {1}, 1}},
+      rows_(largest_chunk),
+      labels_(largest_chunk),
+      slopes_(largest_chunk) {}
+
+// Rows differ in their number of entries: no count of operations a sample is told.
+Profile LinearSvm::make_profile() const { return Profile({{.layer = "svm"}}); }
+
+LossSums LinearSvm::forward(int chunk_size) {
+  if (profile_ != nullptr) profile_->start();
+  LossSums sums;
+  const double bias =
+      static_cast<double>(constant_) * static_cast<double>(weights_[weights_.size() - 1]);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(chunk_size); ++i) {
+    const double label = labels_[i];
+    const double signed_margin = label * (margin(rows_[i], weights_.data()) + bias);
+    const double loss = 1 - signed_margin;
+    slopes_[i] = loss > 0 ? -labels_[i] : 0;
+    if (!(loss <= 0)) sums.loss += loss;  // NaN too
+    // As in LIBLINEAR, a row on the plane is of the lower label.
+    sums.correct += signed_margin > 0 || (signed_margin == 0 && label < 0) ? 1 : 0;
+  }
+  if (profile_ != nullptr) profile_->lap(0, Profile::Part::forward);
+  return sums;
+}
+
+void LinearSvm::backward(int chunk_size, Pass pass, std::span<float> gradients,
+                         const GradientReady* ready) {
+  if (profile_ != nullptr) profile_->start();
+  if (pass.first) std::ranges::fill(gradients, 0.0F);
+  float slope_sum = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(chunk_size); ++i) {
+    const float slope = slopes_[i];
+    if (slope == 0) continue;
+    slope_sum += slope;
+    for (const SparseEntry& entry : rows_[i]) gradients[entry.column] += slope * entry.value;
+  }
+  gradients.back() += constant_ * slope_sum;
+  if (profile_ != nullptr) {
+    profile_->lap(0, Profile::Part::backward);
+    profile_->count(chunk_size);
+  }
+  if (pass.last && ready != nullptr) {
+    for (const ParameterRange& range : ranges_) (*ready)(range.first, range.count);
+  }
+}
+
+}  // namespace evenstep::kernels
