@@ -20,8 +20,11 @@ double compute(std::int64_t rounds, double value) {
 std::int64_t calibrate(double step_ms) {
   constexpr std::int64_t rounds = 2'000'000;
   volatile double sink = 0;
+  constexpr int repeats = 5;
   std::vector<double> times;
-  for (int i = 0; i < 5; ++i) times.push_back(seconds_of([&] { sink = compute(rounds, sink); }));
+  times.reserve(repeats);
+  for (int i = 0; i < repeats; ++i)
+    times.push_back(seconds_of([&] { sink = compute(rounds, sink); }));
   return static_cast<std::int64_t>(1e-3 * step_ms / median(times) * rounds / samples_a_rank);
 }
 

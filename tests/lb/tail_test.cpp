@@ -28,8 +28,8 @@ class World {
  public:
   World(int ranks, TailForm form, double noise, std::uint64_t seed)
       : one_(make_replica(ranks, form, samples_a_rank * ranks)),
-        other_(one_.tail, Balancer({.batch = samples_a_rank * ranks, .table = {}}, one_.known),
-               one_.known),
+        other_{one_.tail, Balancer({.batch = samples_a_rank * ranks, .table = {}}, one_.known),
+               one_.known},
         noise_(noise),
         random_(seed),
         cost(static_cast<std::size_t>(ranks), 1e6) {}
