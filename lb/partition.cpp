@@ -132,8 +132,8 @@ class Search {
   Nanoseconds newton() const {
     if (last_time_ < 0) return inside(static_cast<double>(problem_.guess));
     if (last_.per_ns <= 0) return middle();
-    const auto off =
-        static_cast<double>(problem_.batch - last_.whole - most_missing() * problem_.granule / 2);
+    const Samples below = most_missing() / 2 * problem_.granule;
+    const auto off = static_cast<double>(problem_.batch - last_.whole - below);
     return inside(static_cast<double>(last_time_) + off / last_.per_ns);
   }
   Nanoseconds inside(double time) const {

@@ -28,8 +28,7 @@ class BadOptions(job.JobTest):
 
     def test_what_is_not_built_yet(self):
         with self.refusals(*RUN, rc=2) as refuse:
-            for flag in ("checkpoint", "checkpoint-every", "resume", "on-failure",
-                         "reproducible", "stall-abort", "stall-warn", "time-limit"):
+            for flag in ("checkpoint", "checkpoint-every", "resume", "on-failure", "reproducible", "time-limit"):
                 refuse([f"--{flag}=1"], f"--{flag}", "not built yet", ranks=1)
             for flag, value in (("--model", "gpt"), ("--overlap", "thread")):
                 refuse([flag, value], flag, value, "not built yet", ranks=1)
