@@ -34,7 +34,8 @@ struct NetworkOptions {
   /// Part of each target that is spread over all classes evenly (Szegedy et al. 2016), in [0, 1].
   double label_smoothing = 0;
   std::uint64_t seed = 1;  ///< of dropout
-  int largest_chunk = 0;   ///< of the chunk menu, in samples; 0: the model's own measured default
+  int largest_chunk = 0;   ///< usual one, in samples; 0: the model's own measured default
+  int last_chunk = 1;      ///< up to which a share's last chunk may be larger
 };
 
 /// How a parameter starts. `size`: uniform in +-size, normal with this deviation, or the value.

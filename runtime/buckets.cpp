@@ -17,7 +17,7 @@ void cut_evenly(std::size_t first, std::size_t end, std::size_t bucket_elements,
 
 std::vector<std::size_t> cut_buckets(std::span<const std::int64_t> layer_ends,
                                      std::size_t gradients, std::size_t tail,
-                                     std::size_t bucket_elements) {
+                                     std::size_t bucket_elements, bool tail_apart) {
   bucket_elements = std::max<std::size_t>(1, bucket_elements);
   const auto all = static_cast<std::int64_t>(gradients);
   if (layer_ends.empty()) layer_ends = {&all, 1};
@@ -30,7 +30,10 @@ std::vector<std::size_t> cut_buckets(std::span<const std::int64_t> layer_ends,
     first = end;
   }
   if (ends.empty() || ends.back() < gradients) ends.push_back(gradients);
-  ends.back() += tail;
+  if (tail_apart && gradients > 0)
+    ends.push_back(gradients + tail);
+  else
+    ends.back() += tail;
   return ends;
 }
 

@@ -9,17 +9,18 @@
 #include <ctime>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "evenstep/mpi.h"
+#include "runtime/elementwise.h"
 #include "runtime/probe.h"
+#include "runtime/progress_thread.h"
 
 namespace evenstep {
 namespace {
 
-// Counts are cut below 2^31: not every MPI has the calls that take larger ones.
-constexpr std::size_t largest_count = std::size_t{1} << 30;
 // A wake-up costs a few microseconds of a core that others compute on. Who has waited for long
 // waits for a straggler, and can be woken a little later: seldom polls made four ranks on two cores
 // 4 to 6 % faster.
@@ -42,6 +43,11 @@ int launched_processes() {
   return environment_number("SLURM_STEP_NUM_TASKS", 1);
 }
 
+void add_bf16(void* from, void* to, int* count, MPI_Datatype* /*type*/) {
+  const auto size = static_cast<std::size_t>(*count);
+  add(std::span(static_cast<const Bf16*>(from), size), std::span(static_cast<Bf16*>(to), size));
+}
+
 void refuse_singletons() {
   const int launched = launched_processes();
   if (launched <= 1) return;
@@ -54,7 +60,8 @@ void refuse_singletons() {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(MPI_Comm parent, const MpiOptions& options) : host_(host_name()) {
+  MpiCommunicator(MPI_Comm parent, const MpiOptions& options)
+      : host_(host_name()), largest_count_(options.largest_count) {
     MPI_Comm_dup(parent, &comm_);
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
@@ -62,17 +69,21 @@ class MpiCommunicator final : public Communicator {
     int world = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     if (world == 1) refuse_singletons();
-    agree_on_errors(*this, [] {
-      int level = MPI_THREAD_SINGLE;
-      MPI_Query_thread(&level);
-      if (level < MPI_THREAD_FUNNELED)
+    MPI_Op_create(add_bf16, 1, &bf16_sum_);
+    MPI_Query_thread(&thread_level_);
+    agree_on_errors(*this, [this] {
+      if (thread_level_ < MPI_THREAD_FUNNELED)
         throw Error(
             "this MPI library was started without thread support; start it with "
             "MPI_Init_thread and MPI_THREAD_FUNNELED");
     });
     settle(options);
   }
-  ~MpiCommunicator() override { MPI_Comm_free(&comm_); }
+  ~MpiCommunicator() override {
+    thread_.reset();
+    MPI_Op_free(&bf16_sum_);
+    MPI_Comm_free(&comm_);
+  }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
 
@@ -83,13 +94,8 @@ class MpiCommunicator final : public Communicator {
   Wait wait_strategy() const { return wait_; }
   int threads() const { return threads_; }
 
-  void start_sum(std::span<float> values) override {
-    each_piece(values, [this](float* piece, int count) {
-      MPI_Request& request = requests_.emplace_back(MPI_REQUEST_NULL);
-      check(MPI_Iallreduce(MPI_IN_PLACE, piece, count, MPI_FLOAT, MPI_SUM, comm_, &request),
-            "MPI_Iallreduce", count);
-    });
-  }
+  void start_sum(std::span<float> values) override { start(values, MPI_FLOAT, MPI_SUM); }
+  void start_sum(std::span<Bf16> values) override { start(values, MPI_UINT16_T, bf16_sum_); }
 
   bool progress() override {
     int done = 1;
@@ -102,6 +108,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void wait() override {
+    if (thread_) thread_->rest();
     if (wait_ == Wait::spin && !requests_.empty()) {
       const auto count = static_cast<int>(requests_.size());
       check(MPI_Waitall(count, requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall", count);
@@ -114,12 +121,14 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  void sum(std::span<float> values) override {
-    if (wait_ != Wait::spin) return Communicator::sum(values);
-    each_piece(values, [this](float* piece, int count) {
-      check(MPI_Allreduce(MPI_IN_PLACE, piece, count, MPI_FLOAT, MPI_SUM, comm_), "MPI_Allreduce",
-            count);
-    });
+  void sum(std::span<float> values) override { sum_blocking(values, MPI_FLOAT, MPI_SUM); }
+  void sum(std::span<Bf16> values) override { sum_blocking(values, MPI_UINT16_T, bf16_sum_); }
+
+  ProgressThread progress_thread() const override { return progress_thread_; }
+  void progress_in_background() override {
+    if (progress_thread_ == ProgressThread::no) return;
+    if (!thread_) thread_ = std::make_unique<MpiProgressThread>(comm_, wait_ == Wait::sleep);
+    thread_->run();
   }
 
   std::vector<std::string> gather(const std::string& mine) override {
@@ -151,10 +160,27 @@ class MpiCommunicator final : public Communicator {
   void abort(int exit_code) override { MPI_Abort(comm_, exit_code); }
 
  private:
-  template <typename Call>
-  void each_piece(std::span<float> values, Call&& call) {
-    for (std::size_t first = 0; first < values.size(); first += largest_count) {
-      const std::size_t count = std::min(largest_count, values.size() - first);
+  template <typename Value>
+  void start(std::span<Value> values, MPI_Datatype type, MPI_Op op) {
+    each_piece(values, [&](Value* piece, int count) {
+      MPI_Request& request = requests_.emplace_back(MPI_REQUEST_NULL);
+      check(MPI_Iallreduce(MPI_IN_PLACE, piece, count, type, op, comm_, &request), "MPI_Iallreduce",
+            count);
+    });
+  }
+
+  template <typename Value>
+  void sum_blocking(std::span<Value> values, MPI_Datatype type, MPI_Op op) {
+    if (wait_ != Wait::spin) return Communicator::sum(values);
+    each_piece(values, [&](Value* piece, int count) {
+      check(MPI_Allreduce(MPI_IN_PLACE, piece, count, type, op, comm_), "MPI_Allreduce", count);
+    });
+  }
+
+  template <typename Value, typename Call>
+  void each_piece(std::span<Value> values, Call&& call) {
+    for (std::size_t first = 0; first < values.size(); first += largest_count_) {
+      const std::size_t count = std::min(largest_count_, values.size() - first);
       call(values.data() + first, static_cast<int>(count));
       ++sum_calls_;
     }
@@ -170,44 +196,68 @@ class MpiCommunicator final : public Communicator {
   }
 
   // What a rank brings to the choice of wait strategy and threads.
-  static nlohmann::json my_setup(const std::string& host, const MpiOptions& options) {
-    return {{"host", host},
+  nlohmann::json my_setup(const MpiOptions& options) const {
+    return {{"host", host_},
+            {"thread_level", thread_level_},
             {"wait", options.wait},
             {"threads", options.threads},
             {"cores", allowed_cores()},
             {"quota", cpu_quota().has_value()}};
   }
 
-  // The cores of a node's ranks together, and the ranks.
+  // A node's ranks, and the cores that each may use.
   struct Node {
-    std::set<int> cores;
-    int ranks = 0;
-    int threads = 0;
+    std::vector<std::set<int>> cores;
+    std::vector<int> asked_threads;
 
-    int default_threads() const { return std::max(1, static_cast<int>(cores.size()) / ranks); }
+    int default_threads() const {
+      std::set<int> all;
+      for (const auto& set : cores) all.insert(set.begin(), set.end());
+      return std::max(1, static_cast<int>(all.size() / cores.size()));
+    }
+    int threads(std::size_t rank) const {
+      return asked_threads[rank] > 0 ? asked_threads[rank] : default_threads();
+    }
+
+    // Whether the ranks that are bound inside some rank's cores, or all of them, have more threads
+    // than there are cores; `more`: threads a rank besides those that compute.
+    bool is_crowded(int more) const {
+      std::set<int> all;
+      for (const auto& set : cores) all.insert(set.begin(), set.end());
+      return is_crowded(all, more) ||
+             std::ranges::any_of(cores, [&](const auto& set) { return is_crowded(set, more); });
+    }
+    bool is_crowded(const std::set<int>& place, int more) const {
+      int needed = 0;
+      for (std::size_t rank = 0; rank < cores.size(); ++rank)
+        if (std::ranges::includes(place, cores[rank])) needed += threads(rank) + more;
+      return needed > static_cast<int>(place.size());
+    }
   };
 
   // Scarce cores on any node make all ranks sleep, since the answer must be the same everywhere.
   void settle(const MpiOptions& options) {
     std::vector<nlohmann::json> ranks;
-    for (const std::string& text : gather(my_setup(host_, options).dump()))
+    for (const std::string& text : gather(my_setup(options).dump()))
       ranks.push_back(nlohmann::json::parse(text));
     std::map<std::string, Node> nodes;
-    for (const auto& rank : ranks) {
-      Node& node = nodes[rank["host"]];
-      node.cores.insert(rank["cores"].begin(), rank["cores"].end());
-      ++node.ranks;
-    }
-    bool scarce = false;
+    bool has_quota = false;
+    bool multiple = true;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       refuse_other_wait(r, ranks[r]["wait"], ranks[0]["wait"]);
       Node& node = nodes[ranks[r]["host"]];
-      const int asked = ranks[r]["threads"];
-      node.threads += asked > 0 ? asked : node.default_threads();
-      scarce = scarce || ranks[r]["quota"] || node.threads > static_cast<int>(node.cores.size());
+      node.cores.emplace_back(ranks[r]["cores"].begin(), ranks[r]["cores"].end());
+      node.asked_threads.push_back(ranks[r]["threads"]);
+      has_quota = has_quota || ranks[r]["quota"];
+      multiple = multiple && ranks[r]["thread_level"] >= MPI_THREAD_MULTIPLE;
     }
+    const auto any_crowded = [&](int more) {
+      return std::ranges::any_of(nodes, [&](const auto& n) { return n.second.is_crowded(more); });
+    };
     threads_ = options.threads > 0 ? options.threads : nodes[host_].default_threads();
-    wait_ = choose_wait(options.wait, scarce);
+    wait_ = choose_wait(options.wait, has_quota || any_crowded(0));
+    if (multiple)
+      progress_thread_ = has_quota || any_crowded(1) ? ProgressThread::yes : ProgressThread::spare;
   }
 
   static void refuse_other_wait(std::size_t rank, const std::string& wait,
@@ -231,10 +281,15 @@ class MpiCommunicator final : public Communicator {
   std::string host_;
   int rank_ = 0;
   int size_ = 1;
+  int thread_level_ = MPI_THREAD_SINGLE;
+  MPI_Op bf16_sum_ = MPI_OP_NULL;
+  std::size_t largest_count_;
   Wait wait_ = Wait::spin;
+  ProgressThread progress_thread_ = ProgressThread::no;
   int threads_ = 1;
   std::int64_t sum_calls_ = 0;
   std::vector<MPI_Request> requests_;  // of the sums under way
+  std::unique_ptr<MpiProgressThread> thread_;
 };
 
 }  // namespace

@@ -31,7 +31,9 @@ json must_agree(const SessionOptions& options) {
   add("the number of gradients", options.gradients);
   add("the number of metrics", options.metrics);
   add("the overlap", options.overlap);
+  add("the type on the wire", options.wire);
   add("the size of buckets", options.bucket_bytes);
+  add("the number of ways to run backward", options.backward_ways);
   add("the checksum of the layers' ends", lb::partition_hash(options.layer_ends));
   add("the checksum of the cost by size", lb::partition_hash(options.size_cost));
   return list;

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/elementwise.h"
+
 namespace evenstep {
 namespace {
 
@@ -17,7 +19,8 @@ constexpr std::size_t places = 2 * most_sums_under_way;
 
 // One started sum: complete once all ranks have brought their values.
 struct Sum {
-  std::vector<std::span<float>> spans;  // by rank
+  std::vector<std::span<float>> spans;  // by rank; or
+  std::vector<std::span<Bf16>> bf16_spans;
   int arrived = 0;
   std::int64_t end_ns = 0;
 
@@ -32,7 +35,10 @@ struct InProcessWorld::State {
       : clocks(static_cast<std::size_t>(ranks)),
         sums(places),
         texts(static_cast<std::size_t>(ranks)) {
-    for (Sum& sum : sums) sum.spans.resize(clocks.size());
+    for (Sum& sum : sums) {
+      sum.spans.resize(clocks.size());
+      sum.bf16_spans.resize(clocks.size());
+    }
   }
 
   std::vector<ManualClock> clocks;
@@ -40,7 +46,7 @@ struct InProcessWorld::State {
   std::condition_variable arrival;
   std::vector<Sum> sums;  // the sum of number n is at n modulo the size
   std::int64_t link_free_ns = 0;
-  std::int64_t link_ns_per_value = 0;
+  std::int64_t link_ns_per_byte = 0;
   std::vector<std::string> texts;
   std::vector<float> total;
   int arrived = 0;
@@ -65,13 +71,15 @@ struct InProcessWorld::State {
     if (aborted) throw Error("another rank ended the job");
   }
 
-  void bring(std::int64_t number, std::size_t rank, std::span<float> values) {
+  void bring(std::int64_t number, std::size_t rank, std::span<float> values,
+             std::span<Bf16> bf16_values) {
     const std::lock_guard lock(mutex);
     if (aborted) throw Error("another rank ended the job");
     Sum& mine = sum(number);
     if (mine.done()) mine.arrived = 0;
     if (mine.arrived == 0) mine.end_ns = 0;
     mine.spans[rank] = values;
+    mine.bf16_spans[rank] = bf16_values;
     mine.end_ns = std::max(mine.end_ns, clocks[rank].now_ns());
     if (++mine.arrived < static_cast<int>(clocks.size())) return;
     add_up(mine);
@@ -82,8 +90,12 @@ struct InProcessWorld::State {
     for (std::size_t r = 1; r < sum.spans.size(); ++r)
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += sum.spans[r][i];
     for (auto& span : sum.spans) std::ranges::copy(total, span.begin());
-    const auto values = static_cast<std::int64_t>(total.size());
-    link_free_ns = std::max(link_free_ns, sum.end_ns) + values * link_ns_per_value;
+    const std::span<Bf16> first = sum.bf16_spans[0];
+    for (std::size_t r = 1; r < sum.bf16_spans.size(); ++r) add(sum.bf16_spans[r], first);
+    for (std::size_t r = 1; r < sum.bf16_spans.size(); ++r)
+      std::ranges::copy(first, sum.bf16_spans[r].begin());
+    const auto bytes = static_cast<std::int64_t>(total.size() * sizeof(float) + first.size_bytes());
+    link_free_ns = std::max(link_free_ns, sum.end_ns) + bytes * link_ns_per_byte;
     sum.end_ns = link_free_ns;
   }
   void abort() {
@@ -101,11 +113,8 @@ class InProcessWorld::Rank final : public Communicator {
   int size() const override { return static_cast<int>(state_.clocks.size()); }
   const std::string& host() const override { return host_; }
 
-  void start_sum(std::span<float> values) override {
-    if (sum_calls_ - ended_ == most_sums_under_way)
-      throw Error(fmt::format("more than {} sums are under way", most_sums_under_way));
-    state_.bring(sum_calls_++, static_cast<std::size_t>(rank_), values);
-  }
+  void start_sum(std::span<float> values) override { start(values, {}); }
+  void start_sum(std::span<Bf16> values) override { start({}, values); }
   bool progress() override {
     const std::lock_guard lock(state_.mutex);
     return ended_before(state_.clocks[static_cast<std::size_t>(rank_)].now_ns());
@@ -130,6 +139,12 @@ class InProcessWorld::Rank final : public Communicator {
   std::int64_t sum_calls() const override { return sum_calls_; }
 
  private:
+  void start(std::span<float> values, std::span<Bf16> bf16_values) {
+    if (sum_calls_ - ended_ == most_sums_under_way)
+      throw Error(fmt::format("more than {} sums are under way", most_sums_under_way));
+    state_.bring(sum_calls_++, static_cast<std::size_t>(rank_), values, bf16_values);
+  }
+
   // Whether all sums started so far had ended by `now`.
   bool ended_before(std::int64_t now) {
     for (; ended_ < sum_calls_ && state_.sum(ended_).done(); ++ended_) {
@@ -158,9 +173,7 @@ ManualClock& InProcessWorld::clock(int rank) {
   return state_->clocks[static_cast<std::size_t>(rank)];
 }
 
-void InProcessWorld::set_link(std::int64_t ns_per_value) {
-  state_->link_ns_per_value = ns_per_value;
-}
+void InProcessWorld::set_link(std::int64_t ns_per_byte) { state_->link_ns_per_byte = ns_per_byte; }
 
 void InProcessWorld::run(const std::function<void(int rank)>& body) {
   std::vector<std::exception_ptr> failures(state_->clocks.size());

@@ -18,6 +18,8 @@ namespace evenstep {
 struct ReducePlan {
   Overlap overlap = Overlap::off;
   std::vector<std::size_t> bucket_ends;  ///< cut_buckets
+  int backward_way = 0;
+  bool bf16 = false;  ///< on the way, all buckets but the last
 };
 
 class Reducer {
@@ -38,6 +40,8 @@ class Reducer {
   void progress();
   /// The whole arena is final: starts what is left and waits for all. Collective.
   void finish();
+  /// After finish: gradients that travelled as bf16 are fp32 again. Local.
+  void unpack();
 
  private:
   // Elements of the buckets that have been started.
@@ -46,12 +50,15 @@ class Reducer {
     const std::size_t first = started_end();
     return arena_.all().subspan(first, plan_->bucket_ends[started_] - first);
   }
-  void start_up_to(std::size_t end);
+  void pack_next();
+  void start_next();
+  void sum_next();
 
   Communicator& communicator_;
   GradientArena& arena_;
   Balance& balance_;
   const ReducePlan* plan_ = nullptr;
+  std::span<Bf16> packed_;   // the next bucket as it travels; empty: as it is
   std::size_t started_ = 0;  // buckets
   std::size_t final_ = 0;    // elements, from the first on
 };

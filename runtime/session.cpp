@@ -1,20 +1,32 @@
 #include "evenstep/session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/buckets.h"
 #include "runtime/elementwise.h"
 #include "runtime/gradient_arena.h"
 #include "runtime/handshake.h"
 #include "runtime/reducer.h"
+#include "runtime/tuner.h"
 #include "runtime/watchdog.h"
 
 namespace evenstep {
 namespace {
 
-constexpr std::int64_t default_bucket_bytes = 1 << 20;
+constexpr std::int64_t measured_bucket_bytes[] = {1 << 18, 1 << 20, 1 << 23};
+constexpr int own_metrics = 1;  // the time of the step before travels behind the user's metrics
+constexpr const char* overlaps[] = {"off", "tests", "thread", "auto"};
+constexpr const char* wires[] = {"f32", "bf16"};
+
+void check_name(const char* what, const std::string& given, std::span<const char* const> known) {
+  if (std::ranges::find(known, given) == known.end())
+    throw UsageError(
+        fmt::format("unknown {} '{}'; choose one of {}", what, given, fmt::join(known, ", ")));
+}
 
 void check_layers(const SessionOptions& options) {
   const auto& ends = options.layer_ends;
@@ -35,21 +47,72 @@ void check_options(const SessionOptions& options) {
     throw UsageError(fmt::format("the size of buckets is {} bytes, it must be at least 0",
                                  options.bucket_bytes));
   check_layers(options);
-  if (options.overlap != name(Overlap::off) && options.overlap != name(Overlap::tests))
-    throw UsageError(
-        fmt::format("unknown overlap '{}'; choose one of off, tests", options.overlap));
+  if (options.backward_ways < 1)
+    throw UsageError(fmt::format("the number of ways to run backward is {}, it must be at least 1",
+                                 options.backward_ways));
+  check_name("overlap", options.overlap, overlaps);
+  check_name("wire", options.wire, wires);
 }
 
-ReducePlan make_plan(const SessionOptions& options, std::size_t tail) {
-  const auto gradients = static_cast<std::size_t>(options.gradients);
-  if (options.overlap == name(Overlap::off)) return {Overlap::off, {gradients + tail}};
-  const std::int64_t bytes = options.bucket_bytes > 0 ? options.bucket_bytes : default_bucket_bytes;
-  return {Overlap::tests, cut_buckets(options.layer_ends, gradients, tail,
-                                      static_cast<std::size_t>(bytes) / sizeof(float))};
+bool is_bf16(const SessionOptions& options) { return options.wire == "bf16"; }
+
+// Distinct ways to cut, small buckets first.
+std::vector<std::vector<std::size_t>> bucket_cuts(const SessionOptions& options, std::size_t tail) {
+  std::vector<std::int64_t> sizes(std::begin(measured_bucket_bytes),
+                                  std::end(measured_bucket_bytes));
+  if (options.bucket_bytes > 0) sizes = {options.bucket_bytes};
+  std::vector<std::vector<std::size_t>> cuts;
+  for (std::int64_t bytes : sizes) {
+    auto cut = cut_buckets(options.layer_ends, static_cast<std::size_t>(options.gradients), tail,
+                           static_cast<std::size_t>(bytes) / sizeof(float), is_bf16(options));
+    if (cuts.empty() || cut != cuts.back()) cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
+
+std::vector<Overlap> open_overlaps(const SessionOptions& options, const Communicator& all) {
+  if (options.overlap == name(Overlap::off)) return {};
+  if (options.overlap == name(Overlap::tests)) return {Overlap::tests};
+  if (options.overlap == name(Overlap::thread)) return {Overlap::thread};
+  if (all.size() == 1) return {};  // nothing to gain
+  if (all.progress_thread() == ProgressThread::spare) return {Overlap::tests, Overlap::thread};
+  return {Overlap::tests};
+}
+
+// The ways to run a step that are open.
+std::vector<ReducePlan> make_plans(const SessionOptions& options, std::size_t tail,
+                                   const Communicator& all) {
+  const bool any = options.overlap == "auto";
+  const bool bf16 = is_bf16(options);
+  const auto cuts = bucket_cuts(options, tail);
+  std::vector<ReducePlan> plans;
+  if (any || options.overlap == name(Overlap::off))
+    plans.push_back({Overlap::off,
+                     cut_buckets({}, static_cast<std::size_t>(options.gradients), tail,
+                                 std::numeric_limits<std::size_t>::max(), bf16),
+                     0, bf16});
+  // With no bucket to start before the last one, there is no overlap.
+  const std::size_t least_buckets = bf16 ? 3 : 2;
+  for (Overlap overlap : open_overlaps(options, all))
+    for (const auto& cut : cuts)
+      for (int way = 0; way < options.backward_ways; ++way)
+        if (cut.size() >= least_buckets || plans.empty())
+          plans.push_back({overlap, cut, way, bf16});
+  return plans;
+}
+
+void refuse_no_thread(const SessionOptions& options, const Communicator& communicator) {
+  if (options.overlap == name(Overlap::thread) &&
+      communicator.progress_thread() == ProgressThread::no)
+    throw AgreedError(
+        "overlap thread: this MPI library, or the way it was started, allows calls "
+        "from one thread only; take tests",
+        2);
 }
 
 BalanceOptions balance_options(Communicator& communicator, const SessionOptions& options) {
   BalanceOptions balance = options;
+  balance.metrics += own_metrics;
   balance.gather = [&communicator](const std::string& mine) { return communicator.gather(mine); };
   return balance;
 }
@@ -68,16 +131,19 @@ struct Session::State {
         hosts(hosts_of(ranks)),
         balance(communicator.rank(), ranks, balance_options(communicator, options)),
         arena(static_cast<std::size_t>(options.gradients), balance.tail_size()),
-        plan(make_plan(options, balance.tail_size())),
+        plans(make_plans(options, balance.tail_size(), communicator)),
+        tuner(plans.size()),
         reducer(communicator, arena, balance),
+        my_metrics(static_cast<std::size_t>(options.metrics + own_metrics)),
         watchdog(communicator, hosts, options.stall) {}
 
   Share begin(Share share) {
-    reducer.begin(plan);
+    reducer.begin(plan());
     step = share.step;
     watchdog.computes(step, Phase::load);
     return share;
   }
+  const ReducePlan& plan() const { return plans[tuner.way()]; }
   void lap(Phase phase);
   StepResult end(const StepSums& mine);
 
@@ -85,8 +151,10 @@ struct Session::State {
   std::vector<std::string> hosts;
   Balance balance;
   GradientArena arena;
-  ReducePlan plan;
+  std::vector<ReducePlan> plans;
+  Tuner tuner;
   Reducer reducer;
+  std::vector<double> my_metrics;
   std::int64_t step = 0;
   Watchdog watchdog;
 };
@@ -99,11 +167,20 @@ void Session::State::lap(Phase phase) {
 }
 
 StepResult Session::State::end(const StepSums& mine) {
+  const std::size_t metrics = my_metrics.size() - own_metrics;
+  if (mine.metrics.size() != metrics)
+    throw UsageError(fmt::format("end_step got {} metrics, the session was made for {}",
+                                 mine.metrics.size(), metrics));
+  std::ranges::copy(mine.metrics, my_metrics.begin());
   watchdog.waits(step);
-  balance.write(arena.tail(), mine);
+  balance.write(arena.tail(), {mine.weight, mine.loss, my_metrics});
   reducer.finish();
   watchdog.computes(step + 1, Phase::update);
-  const StepResult result = balance.read(arena.tail());
+  StepResult result = balance.read(arena.tail());
+  reducer.unpack();
+  tuner.end_step(result.metrics.back());
+  my_metrics.back() = 1e-9 * static_cast<double>(balance.own_ns() + balance.last_wait_ns());
+  result.metrics = result.metrics.first(metrics);
   if (result.skipped)
     std::ranges::fill(arena.gradients(), 0.0F);
   else
@@ -113,6 +190,7 @@ StepResult Session::State::end(const StepSums& mine) {
 
 Session::Session(Communicator& communicator, const SessionOptions& options) {
   agree_on_errors(communicator, [&] { check_options(options); });
+  refuse_no_thread(options, communicator);
   state_ = std::make_unique<State>(communicator, options);
 }
 Session::~Session() = default;
@@ -126,6 +204,11 @@ void Session::gradients_ready(std::int64_t first, std::int64_t count) {
   state_->reducer.ready(first, count);
 }
 void Session::progress() { state_->reducer.progress(); }
+void Session::put_means(std::int64_t first, std::span<const float> means, double weight) {
+  const auto place = state_->arena.gradients().subspan(static_cast<std::size_t>(first));
+  scaled_copy(means, static_cast<float>(weight), place);
+  gradients_ready(first, static_cast<std::int64_t>(means.size()));
+}
 StepResult Session::end_step(const StepSums& sums) { return state_->end(sums); }
 void Session::watch_parameters(std::span<const float> parameters) {
   state_->balance.watch_parameters(parameters);
@@ -151,9 +234,12 @@ std::int64_t Session::own_ns() const { return state_->balance.own_ns(); }
 std::int64_t Session::last_wait_ns() const { return state_->balance.last_wait_ns(); }
 std::int64_t Session::balance_ns() const { return state_->balance.balance_ns(); }
 int Session::resizes() const { return state_->balance.resizes(); }
-Overlap Session::overlap() const { return state_->plan.overlap; }
-int Session::buckets() const { return static_cast<int>(state_->plan.bucket_ends.size()); }
+Overlap Session::overlap() const { return state_->plan().overlap; }
+int Session::buckets() const { return static_cast<int>(state_->plan().bucket_ends.size()); }
+int Session::backward_way() const { return state_->plan().backward_way; }
+bool Session::overlap_settled() const { return state_->tuner.settled(); }
+double Session::overlap_ratio() const { return state_->tuner.ratio(); }
 
-const char* name(Overlap overlap) { return overlap == Overlap::off ? "off" : "tests"; }
+const char* name(Overlap overlap) { return overlaps[static_cast<std::size_t>(overlap)]; }
 
 }  // namespace evenstep

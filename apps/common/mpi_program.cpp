@@ -71,8 +71,7 @@ int leave_together(const CommandLine& command_line, const Error& error) {
   return asked ? 0 : error.exit_code();
 }
 
-int run_initialized(int argc, char** argv, const MpiProgram& program) {
-  const CommandLine command_line(program, argc, argv);
+int run_initialized(const MpiProgram& program, const CommandLine& command_line) {
   try {
     const auto communicator = make_mpi_communicator(MPI_COMM_WORLD, program.mpi_options());
     return run_together(program, *communicator, command_line);
@@ -90,9 +89,11 @@ int run_initialized(int argc, char** argv, const MpiProgram& program) {
 }  // namespace
 
 int run_mpi_program(int argc, char** argv, const MpiProgram& program) {
+  const CommandLine command_line(program, argc, argv);
+  const int wanted = program.wants_threads() ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
   int thread_level = MPI_THREAD_SINGLE;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &thread_level);
-  const int exit_code = run_initialized(argc, argv, program);
+  MPI_Init_thread(&argc, &argv, wanted, &thread_level);
+  const int exit_code = run_initialized(program, command_line);
   MPI_Finalize();
   return exit_code;
 }

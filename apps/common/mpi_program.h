@@ -11,6 +11,8 @@ namespace evenstep {
 struct MpiProgram {
   /// Reads the command line. May throw TextAsked or UsageError. Local, before ranks can talk.
   std::function<void(int argc, char** argv)> parse;
+  /// After parse: whether a thread beside the main one may call MPI, if the library lets it. Local.
+  std::function<bool()> wants_threads = [] { return false; };
   /// After parse.
   std::function<MpiOptions()> mpi_options;
   /// Collective. Throws AgreedError on all ranks alike, or anything else on one: that ends the job.

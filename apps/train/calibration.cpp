@@ -38,7 +38,7 @@ std::int64_t chunk_ns(kernels::Trainable& model, int size, kernels::Trainable::P
 // size, since a share's end costs too. Medians over rounds of all, so that each follows another.
 std::vector<std::int64_t> relative_chunk_costs(kernels::Trainable& model) {
   std::vector<float> gradients(static_cast<std::size_t>(model.parameter_count()));
-  const auto sizes = model.menu().sizes();
+  const auto sizes = model.menu().usual_sizes();
   std::vector<std::vector<std::int64_t>> times(sizes.size() + 2);
   for (int round = 0; round < size_repetitions; ++round) {
     const auto measure = [&](std::size_t place, int size, kernels::Trainable::Pass pass) {
@@ -61,8 +61,8 @@ std::vector<std::int64_t> relative_chunk_costs(kernels::Trainable& model) {
 std::vector<std::int64_t> costs_of_shares(const kernels::ChunkMenu& menu,
                                           const std::vector<std::int64_t>& costs,
                                           std::int64_t largest) {
-  const auto sizes = menu.sizes();
-  std::vector<std::int64_t> cost_of_size(static_cast<std::size_t>(menu.largest()) + 1);
+  const auto sizes = menu.usual_sizes();
+  std::vector<std::int64_t> cost_of_size(static_cast<std::size_t>(menu.usual()) + 1);
   for (std::size_t s = 0; s < sizes.size(); ++s)
     cost_of_size[static_cast<std::size_t>(sizes[s])] = costs[s];
   const std::int64_t least_end = std::max<std::int64_t>(0, costs[sizes.size()] - costs[0]);

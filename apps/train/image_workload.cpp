@@ -30,7 +30,7 @@ void refuse_other_shape(const kernels::Dataset& test, const kernels::Dataset& tr
 
 class ImageWorkload final : public Workload {
  public:
-  ImageWorkload(const ImageOptions& options, std::uint64_t seed, bool with_test)
+  ImageWorkload(const ImageOptions& options, std::uint64_t seed, bool with_test, int last_chunk)
       : options_(options),
         train_(kernels::read_training_images(options.data)),
         test_(with_test ? kernels::read_test_images(options.data) : kernels::Dataset()),
@@ -43,7 +43,8 @@ class ImageWorkload final : public Workload {
                                       .input = train_.shape,
                                       .classes = train_.classes,
                                       .label_smoothing = options.label_smoothing,
-                                      .seed = seed});
+                                      .seed = seed,
+                                      .last_chunk = last_chunk});
   }
 
   std::string name() const override { return options_.model; }
@@ -98,8 +99,8 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
 }
 
 std::unique_ptr<Workload> make_image_workload(const ImageOptions& options, std::uint64_t seed,
-                                              bool with_test) {
-  return std::make_unique<ImageWorkload>(options, seed, with_test);
+                                              bool with_test, int last_chunk) {
+  return std::make_unique<ImageWorkload>(options, seed, with_test, last_chunk);
 }
 
 }  // namespace evenstep::train

@@ -10,6 +10,6 @@ int main(int argc, char** argv) {
                         .add_options = [&](CLI::App& app) { add_image_options(app, images); },
                         .local_options = {"--data"}};  // the data itself is compared
   return run_training(argc, argv, program, [&](Options& options) {
-    return make_image_workload(images, options.seed, options.evaluate);
+    return make_image_workload(images, options.seed, options.evaluate, options.largest_last_chunk);
   });
 }

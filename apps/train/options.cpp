@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <bit>
 #include <cmath>
 #include <sstream>
 
@@ -28,8 +29,8 @@ constexpr const char* flags_to_come[] = {"--checkpoint", "--checkpoint-every", "
 
 constexpr const char* on_off[] = {"on", "off"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
-constexpr const char* overlaps[] = {"auto", "off", "tests"};
-constexpr const char* overlaps_to_come[] = {"thread"};
+constexpr const char* overlaps[] = {"auto", "off", "tests", "thread"};
+constexpr const char* wires[] = {"f32", "bf16"};
 constexpr const char* optimizers[] = {"sgd", "adamw", "lars"};
 constexpr const char* schedules[] = {"constant", "cosine", "step"};
 
@@ -124,11 +125,18 @@ void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
       ->check(one_of(lb::tail_names()));
   app.add_option("--wait", o.wait, "how a rank waits for the others")
       ->check(one_of(std::span(waits)));
-  app.add_option("--overlap", o.overlap, "of communication with backward; auto is off for now")
-      ->check(one_of(std::span(overlaps), overlaps_to_come));
+  app.add_option("--overlap", o.overlap,
+                 "of communication with backward; auto: the fastest in the first steps")
+      ->check(one_of(std::span(overlaps)));
+  app.add_option("--wire", o.wire, "type in which gradients travel; bf16: half the bytes, rounded")
+      ->check(one_of(std::span(wires)));
   app.add_option("--bucket-mb", o.bucket_mb,
                  "least size of a bucket of gradients but the last; 0: measured")
       ->check(real(0, 1024));
+  app.add_option("--last-chunk", o.last_chunk,
+                 "samples up to which a share's last chunk may be larger than the others, for more "
+                 "overlap; 0: measured")
+      ->check(whole(0, 65536));
   app.add_option("--stall-warn", o.stall.warn_seconds,
                  "seconds of waiting in a step until the late ranks are named; 0: never")
       ->check(real(0, most_stall_seconds));
@@ -183,6 +191,12 @@ void refuse_one_file_for_two(const Options& o) {
             fmt::format("{} and {} are both {}; name a file for each", flag, other_flag, path));
 }
 
+void refuse_odd_chunk(std::int64_t last_chunk) {
+  if (last_chunk > 0 && !std::has_single_bit(static_cast<std::uint64_t>(last_chunk)))
+    throw UsageError(fmt::format(
+        "--last-chunk is {}, it must be a power of two, or 0 to have it measured", last_chunk));
+}
+
 void refuse_flags_to_come(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
@@ -206,6 +220,7 @@ Options parse_options(int argc, char** argv, const Program& program, Options def
   add_outputs(app, options);
   parse_command_line(app, argc, argv);
   refuse_one_file_for_two(options);
+  refuse_odd_chunk(options.last_chunk);
   refuse_steps_too_large(options);
   options.evaluate = texts.eval == "on";
   if (app.count("--emulate") > 0) options.emulate = parse_emulate(texts.emulate);

@@ -37,8 +37,11 @@ struct Options {
   StallOptions stall = {.warn_seconds = 60};
   std::string wait = "auto";
   std::string overlap = "auto";
-  double bucket_mb = 0;  ///< 0: measured
-  int threads = 0;       ///< 0: this rank's part of the node's cores
+  std::string wire = "f32";
+  double bucket_mb = 0;         ///< 0: measured
+  std::int64_t last_chunk = 0;  ///< 0: measured; 1: no larger than the others
+  int largest_last_chunk = 1;   ///< what that comes to: a model should have chunks up to it
+  int threads = 0;              ///< 0: this rank's part of the node's cores
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   double clip = 0;  ///< 0: no clipping

@@ -1,8 +1,10 @@
 #include "train/program.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "common/mpi_program.h"
+#include "runtime/probe.h"
 
 namespace evenstep::train {
 namespace {
@@ -10,7 +12,14 @@ namespace {
 MpiOptions mpi_options(Options& options) {
   const char* omp_threads = std::getenv("OMP_NUM_THREADS");
   if (options.threads == 0 && omp_threads != nullptr) options.threads = std::atoi(omp_threads);
-  return {options.wait, options.threads};
+  return {.wait = options.wait, .threads = options.threads};
+}
+
+// What MPI pays for threads is wasted where a rank has no core for one.
+bool wants_threads(const Options& options) {
+  const auto cores = static_cast<int>(allowed_cores().size());
+  return options.overlap == "thread" ||
+         (options.overlap == "auto" && cores > std::max(1, options.threads));
 }
 
 }  // namespace
@@ -22,6 +31,7 @@ int run_training(int argc, char** argv, const Program& program, const MakeWorklo
       argc, argv,
       {.parse = [&](int count,
                     char** words) { options = parse_options(count, words, program, defaults); },
+       .wants_threads = [&] { return wants_threads(options); },
        .mpi_options = [&] { return mpi_options(options); },
        .run =
            [&](Communicator& communicator) {

@@ -31,6 +31,14 @@ void Slowdown::begin_chunk() {
   if (sleep_per_cpu_ > 0) cpu_start_ns_ = process_cpu_ns();
 }
 
+void Slowdown::pause() {
+  if (sleep_per_cpu_ > 0) cpu_pause_ns_ = process_cpu_ns();
+}
+
+void Slowdown::resume() {
+  if (sleep_per_cpu_ > 0) cpu_start_ns_ += process_cpu_ns() - cpu_pause_ns_;
+}
+
 void Slowdown::end_chunk() {
   if (sleep_per_cpu_ == 0) return;
   const std::int64_t cpu_ns = process_cpu_ns() - cpu_start_ns_;

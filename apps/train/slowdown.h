@@ -17,6 +17,9 @@ class Slowdown {
   /// the process, with all its threads, spent in between.
   void begin_chunk();
   void end_chunk();
+  /// Around calls of MPI in between: what they spend does not count.
+  void pause();
+  void resume();
 
   /// Sleeps as long as --inject says for this phase of this step.
   void inject(Phase phase, std::int64_t step) const;
@@ -24,6 +27,7 @@ class Slowdown {
  private:
   double sleep_per_cpu_ = 0;  // 0: this rank runs at full speed
   std::int64_t cpu_start_ns_ = 0;
+  std::int64_t cpu_pause_ns_ = 0;
   std::int64_t owed_ns_ = 0;  // below 0: the last sleep was too long by as much
   std::vector<Injection> injections_;
 };

@@ -93,7 +93,10 @@ Summary gather_summary(const Finished& run) {
       {"model", run.workload.name()},
       {"wait", name(wait_of(run.communicator))},
       {"overlap", name(run.session.overlap())},
+      {"wire", run.options.wire},
+      {"overlap_settled", run.session.overlap_settled()},
       {"buckets", run.session.buckets()},
+      {"last_chunk", run.last_chunk},
       {"threads", run.options.threads},
       {"version", version()}};
   return summary;
@@ -113,13 +116,23 @@ void print_start(const Session& session, const Communicator& communicator, const
   fmt::print(
       "evenstep {}: {} {} on {}, {} {} with {} parameters ({:.3g} GFLOP forward a sample), global "
       "batch {}, "
-      "balance {}, wait {}, threads {}\n",
+      "balance {}, wait {}, overlap {}, threads {}\n",
       version(), communicator.size(), communicator.size() == 1 ? "rank" : "ranks",
       hosts.size() <= 4 ? fmt::format("{}", fmt::join(hosts, ", "))
                         : fmt::format("{} hosts", hosts.size()),
       workload.name(), workload.dtype(), workload.model().trained_count(),
       1e-9 * static_cast<double>(workload.model().forward_flops()), options.step_batch(),
-      options.balance, name(wait_of(communicator)), options.threads);
+      options.balance, name(wait_of(communicator)),
+      session.overlap_settled() ? name(session.overlap()) : options.overlap.c_str(),
+      options.threads);
+  std::fflush(stdout);
+}
+
+void print_overlap(std::int64_t step, const Session& session, int last_chunk) {
+  fmt::print("step {}: overlap {}, buckets {}", step + 1, name(session.overlap()),
+             session.buckets());
+  fmt::print(", last chunk {}: {:.3f} of the time of a step\n", last_chunk,
+             session.overlap_ratio());
   std::fflush(stdout);
 }
 

@@ -32,6 +32,7 @@ struct Finished {
   double final_loss;
   double test_accuracy;  ///< below 0: not evaluated
   std::int64_t collectives;
+  int last_chunk;
 };
 
 /// Brings all ranks' means together. Collective, blocking. Throws AgreedError where ranks ended
@@ -42,6 +43,8 @@ nlohmann::ordered_json to_json(const Summary& summary);
 
 void print_start(const Session& session, const Communicator& communicator, const Options& options,
                  Workload& workload);
+/// What measuring has settled, after `step`.
+void print_overlap(std::int64_t step, const Session& session, int last_chunk);
 void print_evaluation(std::int64_t step, double loss, double accuracy,
                       const Statistics& statistics);
 void print_table(const Summary& summary);

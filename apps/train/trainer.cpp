@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -32,6 +33,16 @@ std::vector<ParameterTensor> tensors(std::span<const kernels::ParameterRange> ra
   return all;
 }
 
+// A larger last chunk leaves more of backward to overlap with; beyond some hundred samples backward
+// is longer than most sums, and memory grows.
+int last_chunk_of(const Options& options, int ranks) {
+  constexpr std::int64_t largest = 256;
+  if (options.last_chunk > 0) return static_cast<int>(options.last_chunk);
+  if (options.overlap == "off" || ranks == 1) return 1;
+  const auto share = static_cast<std::uint64_t>((options.step_batch() + ranks - 1) / ranks);
+  return static_cast<int>(std::min<std::int64_t>(largest, std::bit_ceil(share)));
+}
+
 std::string_view layer_of(const kernels::ParameterRange& range) {
   return std::string_view(range.name).substr(0, range.name.rfind('.'));
 }
@@ -45,6 +56,8 @@ std::vector<std::int64_t> layer_ends(const kernels::Trainable& model) {
     layer = layer_of(range);
     ends.back() = range.first + range.count;
   }
+  if (ends.empty() || ends.back() < model.parameter_count())
+    ends.push_back(model.parameter_count());
   return ends;
 }
 
@@ -64,6 +77,7 @@ Trainer::Trainer(Communicator& communicator, Options options, const MakeWorkload
 void Trainer::set_up_locally(const MakeWorkload& make_workload) {
   check_against_world(options_, communicator_.size());
   slowdown_ = std::make_unique<Slowdown>(options_, communicator_.rank());
+  options_.largest_last_chunk = last_chunk_of(options_, communicator_.size());
   workload_ = make_workload(options_);
   refuse_more_than(options_.step_batch(), workload_->samples());
   parameters_.resize(static_cast<std::size_t>(model().parameter_count()));
@@ -106,9 +120,12 @@ void Trainer::set_up_session() {
   options.tail = options_.tail;
   options.stall = options_.stall;
   options.metrics = 1;  // correct answers
-  options.overlap = options_.overlap == "auto" ? "off" : options_.overlap;
+  options.overlap = options_.overlap;
+  options.wire = options_.wire;
   options.bucket_bytes = static_cast<std::int64_t>(options_.bucket_mb * bytes_per_mb);
   options.layer_ends = layer_ends(model());
+  if (options_.last_chunk == 0 && model().menu().largest() > model().menu().usual())
+    options.backward_ways = 2;
   options.must_agree = workload_->must_agree();
   load_any();  // what runs depends on the data: gradients that are zero are skipped
   if (options_.balance != "off")
@@ -190,20 +207,23 @@ void Trainer::train_step(std::int64_t step) {
   timeline_->add(*session_);
   update(result, step);
   progress_->show(*session_, result, *statistics_);
+  tell_overlap(step);
   last_loss_ = result.loss;
 }
 
 Trainer::Sums Trainer::run_share(const Share& share, std::int64_t epoch,
                                  std::int64_t epoch_position) {
   const kernels::GradientReady ready = [this](std::int64_t first, std::int64_t count) {
+    slowdown_->pause();
     session_->gradients_ready(first, count);
+    slowdown_->resume();
   };
   if (share.count == 0) std::ranges::fill(session_->gradients(), 0.0F);
   Sums sums;
   std::int64_t done = 0;
   slowdown_->inject(Phase::load, share.step);
   session_->lap(Phase::load);  // of a rank without samples, too
-  model().menu().for_each_chunk(share.count, [&](int chunk) {
+  const auto run_chunk = [&](int chunk) {
     for (int i = 0; i < chunk; ++i) workload_->load(i, epoch, epoch_position + done + i);
     session_->lap(Phase::load);
     slowdown_->begin_chunk();
@@ -218,8 +238,14 @@ Trainer::Sums Trainer::run_share(const Share& share, std::int64_t epoch,
     sums.loss += chunk_sums.loss;
     sums.correct += static_cast<double>(chunk_sums.correct);
     done += chunk;
-  });
+  };
+  model().menu().for_each_chunk(share.count, last_chunk(), run_chunk);
   return sums;
+}
+
+int Trainer::last_chunk() {
+  const bool large = options_.last_chunk > 0 || session_->backward_way() == 1;
+  return large ? model().menu().largest() : model().menu().usual();
 }
 
 void Trainer::refuse_not_finite(const StepResult& result, std::int64_t step) const {
@@ -243,6 +269,15 @@ void Trainer::update(const StepResult& result, std::int64_t step) {
     model().load_parameters(parameters_);
   }
   session_->lap(Phase::update);
+}
+
+// Once, as soon as what was measured has settled it.
+void Trainer::tell_overlap(std::int64_t step) {
+  if (overlap_told_ || !session_->overlap_settled()) return;
+  overlap_told_ = true;
+  if (step == 0 || communicator_.rank() != 0) return;  // the start has told what was settled then
+  progress_->clear();
+  print_overlap(step, *session_, last_chunk());
 }
 
 // The same on all ranks: the norm is of the average.
@@ -281,7 +316,7 @@ void Trainer::finish(double wall_seconds) {
   progress_->clear();
   Summary summary = gather_summary({communicator_, *session_, *statistics_, parameters_,
                                     model().trained_count(), options_, *workload_, wall_seconds,
-                                    last_loss_, test_accuracy_, collectives_});
+                                    last_loss_, test_accuracy_, collectives_, last_chunk()});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary);

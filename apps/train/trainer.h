@@ -54,6 +54,8 @@ class Trainer {
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
   void clip(std::int64_t step);
   void profile(bool on);
+  int last_chunk();
+  void tell_overlap(std::int64_t step);
   void evaluate(std::int64_t step);
   void finish(double wall_seconds);
 
@@ -71,6 +73,7 @@ class Trainer {
   double last_loss_ = 0;
   double test_accuracy_ = -1;  // below 0: not evaluated
   std::int64_t collectives_ = 0;
+  bool overlap_told_ = false;
 
   OutputFile summary_file_;
   OutputFile timeline_file_;

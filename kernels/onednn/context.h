@@ -34,6 +34,11 @@ struct Context {
   /// Makes a primitive of `desc`, which must have been made with `attributes`, with the common
   /// scratchpad.
   Call bind(const dnnl::primitive_desc_base& desc, std::vector<Call::Argument> arguments);
+  /// In long stretches of backward, now and then, on the calling thread: communication may move
+  /// along.
+  void breathe() const {
+    if (ready != nullptr) (*ready)(final_gradients, 0);
+  }
   /// A copy that changes layout and type.
   Call reorder(const dnnl::memory& from, const dnnl::memory& to);
 
@@ -51,6 +56,10 @@ struct Context {
   /// Gradients of the current chunk on their way into a layer's sums.
   MemoryPlan::Region weight_part;
   MemoryPlan::Region bias_part;
+  /// In backward of a last chunk, if anyone asked: whom to tell of gradients that are final, and
+  /// how many are.
+  const GradientReady* ready = nullptr;
+  std::int64_t final_gradients = 0;
 };
 
 /// The tensor between two layers. Each list has one memory a size of the menu, in its order; all

@@ -45,7 +45,7 @@ class OneDnnNetwork : public Network {
   Tensor make_input();
   LossSums run(int chunk_size, void (Layer::*step)(std::size_t));
   void backward_layer(std::size_t index, std::size_t size, Pass pass, std::span<float> gradients,
-                      const GradientReady* ready) const;
+                      const GradientReady* ready);
   void sum_averages(std::size_t size, Pass pass, std::span<float> gradients,
                     const GradientReady* ready) const;
   void add_parts(const PlacedLayer& placed, std::size_t size) const;
@@ -80,7 +80,7 @@ void check_layers(std::span<const LayerSpec> layers) {
 OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOptions& options)
     : options_(options),
       ranges_(parameter_ranges(layers, options.input, options.classes)),
-      context_(ChunkMenu(options.largest_chunk), options.dtype),
+      context_(ChunkMenu(options.largest_chunk, options.last_chunk), options.dtype),
       input_(make_input()),
       labels_(static_cast<std::size_t>(context_.menu.largest())) {
   if (context_.dtype == Dtype::bf16) {
@@ -198,6 +198,8 @@ void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradien
   if (forward_size_ != size)
     throw std::logic_error("backward of a chunk that forward did not run last");
   if (pass.last) check_count(gradients.size());
+  context_.ready = pass.last ? ready : nullptr;
+  context_.final_gradients = 0;
   start_lap();
   loss_->backward(size);
   lap(layers_.size(), Profile::Part::backward);
@@ -229,10 +231,11 @@ Profile OneDnnNetwork::make_profile() const {
 }
 
 void OneDnnNetwork::backward_layer(std::size_t index, std::size_t size, Pass pass,
-                                   std::span<float> gradients, const GradientReady* ready) const {
+                                   std::span<float> gradients, const GradientReady* ready) {
   const PlacedLayer& placed = layers_[index];
   const auto tell = [&](std::int64_t first, std::int64_t count) {
     lap(index, Profile::Part::backward);
+    context_.final_gradients = first + count;
     if (pass.last && ready) (*ready)(first, count);
     start_lap();  // what `ready` took is communication
   };

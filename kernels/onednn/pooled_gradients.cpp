@@ -90,11 +90,14 @@ EVENSTEP_MULTIVERSION void copy_inside_back(std::int64_t height, std::int64_t wi
   }
 }
 
+constexpr std::int64_t samples_a_breath = 16;
+
 }  // namespace
 
 PooledGradients::PooledGradients(Context& context, const SampleShape& input,
                                  std::int64_t out_channels)
-    : height_(input.height),
+    : context_(context),
+      height_(input.height),
       width_(input.width),
       out_channels_(out_channels),
       groups_(input.channels / window_channels),
@@ -189,6 +192,7 @@ void PooledGradients::weights(const float* input, float* weight_gradients, float
                             [&](std::int64_t first, std::int64_t last) {
                               for (std::int64_t block = first; block < last; ++block) {
                                 weights_of_block(weight_gradients, bias_gradients, block);
+                                if (first == 0) context_.breathe();
                               }
                             });
 }
@@ -206,6 +210,7 @@ void PooledGradients::input(const float* weights, float* input_gradients) {
                        weights + (channel * groups_ + group) * window_floats, row_, sums);
       }
       copy_inside_back(height_, width_, sums, input_gradients + i * group_floats);
+      if (first == 0 && i % samples_a_breath == samples_a_breath - 1) context_.breathe();
     }
   });
 }

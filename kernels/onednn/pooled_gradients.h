@@ -47,6 +47,7 @@ class PooledGradients {
                         std::int64_t block);
   void weights_of_block(float* weight_gradients, float* bias_gradients, std::int64_t block);
 
+  const Context& context_;
   std::int64_t height_, width_, out_channels_;
   std::int64_t groups_;  // of 32 input channels
   std::int64_t samples_ = 0;

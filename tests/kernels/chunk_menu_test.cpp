@@ -36,6 +36,28 @@ TEST_CASE("sizes are the powers of two up to the largest") {
   CHECK(menu.largest() == 16);
 }
 
+TEST_CASE("a large last chunk takes what it can, the rest goes in usual ones") {
+  const ChunkMenu menu(16, 256);
+  CHECK(menu.usual() == 16);
+  CHECK(menu.largest() == 256);
+  const auto chunks_of = [&](std::int64_t share, int last) {
+    std::vector<int> chunks;
+    menu.for_each_chunk(share, last, [&](int size) { chunks.push_back(size); });
+    return chunks;
+  };
+  CHECK(chunks_of(256, 256) == std::vector<int>{256});
+  CHECK(chunks_of(300, 1024) == std::vector<int>{4, 8, 16, 16, 256});
+  CHECK(chunks_of(255, 256) == std::vector<int>{1, 2, 4, 8, 16, 16, 16, 16, 16, 16, 16, 128});
+  CHECK(chunks_of(48, 16) == std::vector<int>{16, 16, 16});
+  CHECK(chunks_of(9, 256) == std::vector<int>{1, 8});
+  CHECK(chunks_of(0, 256).empty());
+  for (int share = 0; share <= 1000; ++share) {
+    const auto chunks = chunks_of(share, 64);
+    CHECK(std::accumulate(chunks.begin(), chunks.end(), 0) == share);
+    CHECK(std::is_sorted(chunks.begin(), chunks.end()));
+  }
+}
+
 TEST_CASE("a largest chunk that is no power of two in range is refused, with its value") {
   for (int largest : {0, -4, 3, 12, 131072})
     CHECK_THROWS_AS(ChunkMenu{largest}, std::invalid_argument);

@@ -47,10 +47,8 @@ class LateSums final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return world_.ranks; }
   const std::string& host() const override { return host_; }
-  void start_sum(std::span<float> /*values*/) override {
-    ++world_.started;
-    ++sums_;
-  }
+  void start_sum(std::span<float> /*values*/) override { start(); }
+  void start_sum(std::span<Bf16> /*values*/) override { start(); }
   bool progress() override { return world_.started >= sums_ * world_.ranks; }
   void wait() override {}
   std::vector<std::string> gather(const std::string& mine) override {
@@ -61,6 +59,11 @@ class LateSums final : public Communicator {
   std::int64_t sum_calls() const override { return sums_; }
 
  private:
+  void start() {
+    ++world_.started;
+    ++sums_;
+  }
+
   World& world_;
   int rank_;
   int sums_ = 0;

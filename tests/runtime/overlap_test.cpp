@@ -125,7 +125,7 @@ TEST_CASE("what the link carries during backward is hidden, and is nobody's own 
   for (const char* overlap : {"off", "tests"}) {
     CAPTURE(overlap);
     InProcessWorld world(3);
-    world.set_link(8000);  // a layer: 8 ms, less than its backward
+    world.set_link(2000);  // a layer: 8 ms, less than its backward
     world.run([&](int rank) {
       const auto communicator = world.communicator(rank);
       Session session(*communicator, overlapped(world, rank, overlap));
@@ -148,7 +148,7 @@ TEST_CASE("a delay belongs to its rank and phase, and is waiting on all others")
         CAPTURE(slow);
         CAPTURE(name(delayed));
         InProcessWorld world(ranks);
-        world.set_link(8000);
+        world.set_link(2000);
         world.run([&](int rank) {
           const auto communicator = world.communicator(rank);
           Session session(*communicator, overlapped(world, rank, overlap));
@@ -173,6 +173,37 @@ TEST_CASE("a delay belongs to its rank and phase, and is waiting on all others")
       }
 }
 
+TEST_CASE("auto overlaps where the link is slow, and does not where nothing is gained") {
+  for (int ranks : {1, 2, 3, 5})
+    for (std::int64_t ns_per_byte : {0, 2000}) {
+      CAPTURE(ranks);
+      CAPTURE(ns_per_byte);
+      InProcessWorld world(ranks);
+      world.set_link(ns_per_byte);
+      world.run([&](int rank) {
+        const auto communicator = world.communicator(rank);
+        SessionOptions options = overlapped(world, rank, "auto");
+        options.backward_ways = 2;
+        Session session(*communicator, options);
+        CHECK(session.overlap() == Overlap::off);
+        CHECK(session.overlap_settled() == (ranks == 1));
+        int steps = 0;
+        // The second way to run backward takes longer.
+        for (; steps < 100 && !session.overlap_settled(); ++steps) {
+          if (session.backward_way() == 1) world.clock(rank).advance_ns(10 * ms);
+          run_step(session, world.clock(rank), rank);
+        }
+        CHECK(session.overlap_settled());
+        CHECK(steps < 40);
+        const bool pays = ranks > 1 && ns_per_byte > 0;
+        CHECK(session.overlap() == (pays ? Overlap::tests : Overlap::off));
+        CHECK(session.buckets() == (pays ? layers : 1));
+        CHECK(session.backward_way() == 0);
+        CHECK((session.overlap_ratio() < 0.8) == pays);
+      });
+    }
+}
+
 TEST_CASE("layers that do not fit, and unknown overlaps, are refused") {
   InProcessWorld world(2);
   world.run([&](int rank) {
@@ -184,7 +215,10 @@ TEST_CASE("layers that do not fit, and unknown overlaps, are refused") {
     };
     refused([](auto& o) { o.layer_ends = {1000, 500, 4000}; }, "must ascend");
     refused([](auto& o) { o.layer_ends = {1000, 3999}; }, "from 1000 to 3999");
+    refused([](auto& o) { o.overlap = "thread"; }, "from one thread only; take tests");
+    refused([](auto& o) { o.wire = "fp16"; }, "unknown wire 'fp16'; choose one of f32, bf16");
     refused([](auto& o) { o.overlap = "much"; }, "unknown overlap 'much'");
+    refused([](auto& o) { o.backward_ways = 0; }, "ways to run backward is 0");
     refused([](auto& o) { o.bucket_bytes = -1; }, "size of buckets is -1 bytes");
     refused([&](auto& o) { o.bucket_bytes += rank; }, "the size of buckets 4001");
     refused([&](auto& o) { o.layer_ends[0] += rank; }, "the checksum of the layers' ends");

@@ -30,7 +30,8 @@ void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
 
 using namespace evenstep;
 
-void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto") {
+void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto",
+                                   const char* wire = "f32") {
   allocations = 0;
   constexpr int ranks = 3;
   constexpr int warm_up = 3;
@@ -42,6 +43,7 @@ void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto
     options.global_batch = 96;
     options.gradients = 10000;
     options.overlap = overlap;
+    options.wire = wire;
     options.bucket_bytes = 4096;
     options.clock = &world.clock(rank);
     options.tail = tail;
@@ -69,6 +71,11 @@ TEST_CASE("a steady step allocates nothing") { steady_steps_allocate_nothing("of
 TEST_CASE("nor does one that overlaps") { steady_steps_allocate_nothing("tests"); }
 
 TEST_CASE("nor does one with a rotating tail") { steady_steps_allocate_nothing("off", "rotating"); }
+
+TEST_CASE("nor one that measures ways to overlap, nor with bf16 on the wire") {
+  steady_steps_allocate_nothing("auto");
+  steady_steps_allocate_nothing("tests", "auto", "bf16");
+}
 
 TEST_CASE("the counter counts") {
   allocations = 0;

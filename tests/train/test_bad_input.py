@@ -15,7 +15,10 @@ class BadOptions(job.JobTest):
             refuse(["--schedule", "linear"], "--schedule", "linear", "constant, cosine, step")
             refuse(["--eval", "yes"], "--eval", "yes", "on, off")
             refuse(["--overlap", "on"], "--overlap", "on", "auto, off")
+            refuse(["--wire", "fp16"], "--wire", "fp16", "f32, bf16")
             refuse(["--bucket-mb", "-1"], "--bucket-mb", "-1")
+            refuse(["--last-chunk", "48"], "--last-chunk", "48", "power of two")
+            refuse(["--last-chunk", "-1"], "--last-chunk", "-1")
             refuse(["--bucket-mb", "2000"], "--bucket-mb", "2000", "1024")
             refuse(["--ballance", "even"], "--ballance", "--help")
             refuse(["stray"], "stray", "--help")
@@ -30,8 +33,7 @@ class BadOptions(job.JobTest):
         with self.refusals(*RUN, rc=2) as refuse:
             for flag in ("checkpoint", "checkpoint-every", "resume", "on-failure", "reproducible", "time-limit"):
                 refuse([f"--{flag}=1"], f"--{flag}", "not built yet", ranks=1)
-            for flag, value in (("--model", "gpt"), ("--overlap", "thread")):
-                refuse([flag, value], flag, value, "not built yet", ranks=1)
+            refuse(["--model", "gpt"], "--model", "gpt", "not built yet", ranks=1)
 
     def test_global_batch(self):
         with self.refusals(*RUN, rc=2) as refuse:

@@ -20,8 +20,9 @@ class InProcessWorld {
   /// The clock of `rank`. A sum ends, on all ranks' clocks, when the last rank's clock started it
   /// and the link has carried its values.
   ManualClock& clock(int rank);
-  /// How long a sum takes for each value, one sum after the other; 0 at first. Before run().
-  void set_link(std::int64_t ns_per_value);
+  /// How long a sum takes for each byte of a rank, one sum after the other; 0 at first. Before
+  /// run().
+  void set_link(std::int64_t ns_per_byte);
 
   /// Runs `body(rank)` on a thread each and waits for all. If one throws, the others' next call
   /// throws too, and the exception that came first is rethrown.

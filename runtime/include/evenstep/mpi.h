@@ -22,15 +22,18 @@ const char* name(Wait wait);
 struct MpiOptions {
   std::string wait = "auto";  ///< spin, yield, sleep or auto; the same on all ranks
   int threads = 0;            ///< that this rank computes with; 0: its part of the node's cores
+  /// Elements of one MPI call: larger sums are cut, since not every MPI has the calls that take
+  /// 2^31 and more. The same on all ranks.
+  std::size_t largest_count = std::size_t{1} << 30;
 };
 
 /// A communicator over a duplicate of `parent`; errors are thrown, never fatal inside MPI.
 /// Collective over `parent`, blocking. MPI must be initialised with at least MPI_THREAD_FUNNELED
 /// and outlive it.
 ///
-/// `auto` sleeps if any node has more computing threads than cores, or any rank a CPU quota;
-/// otherwise it spins. The choice is the same on all ranks, since MPI does not match blocking calls
-/// with nonblocking ones.
+/// `auto` sleeps if on any node ranks have more computing threads than the cores they are bound to,
+/// or any rank has a CPU quota (control groups, version 1 or 2); otherwise it spins. The choice is
+/// the same on all ranks, since MPI does not match blocking calls with nonblocking ones.
 ///
 /// Throws UsageError where this process is alone in MPI although it was started as one of several
 /// (a launcher that MPI does not understand), AgreedError for an unknown or differing wait

@@ -25,8 +25,9 @@ namespace evenstep {
 ///   off     they do not: one blocking call a step, when all gradients are there
 ///   tests   a bucket is started by gradients_ready when its last gradient is final, and moved
 ///           along by gradients_ready and progress
-enum class Overlap { off, tests };
-/// "off", "tests".
+///   thread  a thread moves the started ones along (MPI_THREAD_MULTIPLE, and best a core to spare)
+enum class Overlap { off, tests, thread };
+/// "off", "tests", "thread".
 const char* name(Overlap overlap);
 
 /// A rank that all others of its host wait for is named on standard error after warn_seconds in one
@@ -38,9 +39,14 @@ struct StallOptions {
 };
 
 struct SessionOptions : BalanceOptions {
-  std::int64_t gradients = 0;     ///< elements of the gradient vector
-  std::string overlap = "off";    ///< off or tests
-  std::int64_t bucket_bytes = 0;  ///< least size of a bucket but the last; 0: a default
+  std::int64_t gradients = 0;   ///< elements of the gradient vector
+  std::string overlap = "off";  ///< off, tests, thread, or auto: the fastest in the first steps
+  std::string wire = "f32";     ///< f32, or bf16: gradients travel rounded (Communicator), half the
+                                ///< bytes; the tail never, which then is a call of its own
+  std::int64_t bucket_bytes = 0;  ///< least size of a bucket but the last; 0: measured likewise
+  /// Ways in which the caller can run backward: way 0 is the fastest by itself, the others leave
+  /// more of it to overlap with, such as a larger last chunk. Measured along with the above.
+  int backward_ways = 1;
   /// Where the ranges end that gradients_ready is called with, ascending, as far as known: buckets
   /// are cut there. The same on all ranks.
   std::vector<std::int64_t> layer_ends = {};
@@ -80,6 +86,11 @@ class Session {
   /// two calls of gradients_ready. Local, does not block.
   void progress();
 
+  /// For callers whose gradients are means over this rank's part: writes weight x means to
+  /// gradients [first, ...) in one pass and says that they are ready. `means` may be that very
+  /// place. Parts add up to the weight of end_step.
+  void put_means(std::int64_t first, std::span<const float> means, double weight);
+
   /// Sums gradients, weights, losses, metrics and news over all ranks; averages; decides on the
   /// next partition. Collective, blocking. Throws AgreedError, naming the rank, where a rank is at
   /// another step, or has another partition or other parameters.
@@ -116,9 +127,14 @@ class Session {
   /// Time this rank spent deciding on partitions, over all steps, in nanoseconds.
   std::int64_t balance_ns() const;
   int resizes() const;
-  /// How the next step's sums run, and as how many. The same on all ranks.
+  /// How the next step's sums run, as how many, and how backward is to run. The same on all ranks.
   Overlap overlap() const;
   int buckets() const;
+  int backward_way() const;
+  /// Whether that stays so, and the time of a step then, over that of one in the first way tried
+  /// (off, where that was open): 1 where nothing was better.
+  bool overlap_settled() const;
+  double overlap_ratio() const;
 
  private:
   struct State;

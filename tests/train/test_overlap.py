@@ -1,0 +1,88 @@
+"""Communication beside backward: the same parameters on all ranks, delays where they belong, bf16 on the wire."""
+import job
+
+OVERLAPPED = ["--model", "mlp", "--overlap", "tests", "--bucket-mb", 0.5, "--eval", "off", "--balance", "off"]
+RANKS, STEPS, DELAY = 3, 8, 0.100
+PHASES = ("load", "forward", "backward")
+
+
+class Stragglers(job.JobTest):
+    def test_each_rank_and_phase(self):
+        for slow in range(RANKS):
+            for phase in PHASES:
+                with self.subTest(rank=slow, phase=phase):
+                    result = self.train(*OVERLAPPED, "--global-batch", 12, "--steps", STEPS,
+                                        f"--inject={slow}:{phase}:{1000 * DELAY:.0f}", ranks=RANKS)
+                    self.check(result, slow, phase)
+
+    def check(self, result, slow, phase):
+        ranks = result.summary["ranks"]
+        self.assertEqual(result.summary["buckets"], 5)
+        self.assertGreaterEqual(ranks[slow][phase], DELAY)
+        for other in set(PHASES) - {phase}:
+            self.assertLess(ranks[slow][other], 0.5 * DELAY)
+        for rank in ranks:
+            if rank["rank"] != slow:
+                self.assertLess(rank[phase], ranks[slow][phase] - 0.5 * DELAY)
+                self.assertGreater(rank["wait"], ranks[slow]["wait"] + 0.5 * DELAY)
+        for step in result.log[1:]:
+            self.assertEqual(max(range(RANKS), key=lambda rank: step["own_seconds"][rank]), slow, step)
+        # The table at the end says the same: rank, host, share, own, load, forward, backward, update, wait.
+        row = next(line.split() for line in result.stdout.splitlines() if line.split()[:1] == [str(slow)])
+        self.assertGreaterEqual(float(row[4 + PHASES.index(phase)]), 1000 * DELAY)
+
+
+class Agreement(job.JobTest):
+    """The program itself compares a slice of the parameters in each step, and all of them at the end."""
+
+    def test_any_algorithm(self):
+        # Of Open MPI: 1 to 4 of libnbc, for sums that overlap, and of tuned, for blocking ones.
+        for ranks in (2, 3, 5):
+            for algorithm in range(1, 5):
+                for overlap, variables in (
+                        ("tests", {"OMPI_MCA_coll_libnbc_iallreduce_algorithm": str(algorithm)}),
+                        ("off", {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+                                 "OMPI_MCA_coll_tuned_allreduce_algorithm": str(algorithm)})):
+                    with self.subTest(overlap, ranks=ranks, algorithm=algorithm):
+                        result = self.train("--model", "softmax", "--overlap", overlap, "--bucket-mb", 0.005,
+                                            "--global-batch", 20, "--steps", 1000, "--eval", "off", "--wait", "sleep",
+                                            ranks=ranks, env=variables)
+                        self.assertEqual(len({rank["parameter_hash"] for rank in result.summary["ranks"]}), 1)
+                        self.assertEqual(result.summary["buckets"], 1 if overlap == "off" else 5)
+
+    def test_thread(self):
+        result = self.train(*job.override(OVERLAPPED, ["--overlap", "thread"]), "--global-batch", 12, "--steps", 30,
+                            "--wait", "sleep", ranks=2)
+        self.assertEqual(result.summary["overlap"], "thread")
+        self.assertEqual(result.summary["collectives_per_step"], 5)
+
+
+class Auto(job.JobTest):
+    def test_settles(self):
+        result = self.train("--model", "mlp", "--global-batch", 12, "--steps", 60, "--eval", "off", ranks=2)
+        self.assertTrue(result.summary["overlap_settled"])
+        self.assertIn(f"overlap {result.summary['overlap']}, buckets {result.summary['buckets']}", result.stdout)
+
+    def test_one_layer_has_nothing_to_overlap(self):
+        result = self.train("--model", "softmax", "--global-batch", 12, "--steps", 3, "--eval", "off", ranks=2)
+        self.assertTrue(result.summary["overlap_settled"])
+        self.assertEqual((result.summary["overlap"], result.summary["collectives_per_step"]), ("off", 1))
+
+
+class Wire(job.JobTest):
+    def test_bf16(self):
+        """Close to f32 after 40 steps, with the same weights on all ranks, and not the same as f32."""
+        for ranks in (1, 2, 3, 5):
+            with self.subTest(ranks=ranks):
+                losses = {}
+                for wire in ("f32", "bf16"):
+                    result = self.train(*OVERLAPPED, "--global-batch", 20, "--steps", 40, "--wire", wire, ranks=ranks)
+                    losses[wire] = result.summary["final_loss"]
+                    self.assertEqual(result.summary["buckets"], 5 if wire == "f32" else 6)
+                    self.assertEqual(result.summary["samples"], 6 * 101 + 4 * 20)  # 101 samples: 6 steps an epoch
+                self.assertNotEqual(losses["f32"], losses["bf16"])
+                self.assertAlmostEqual(losses["f32"], losses["bf16"], delta=0.1 * losses["f32"] + 0.01)
+
+
+if __name__ == "__main__":
+    job.main()
