@@ -56,7 +56,7 @@ Problem generate(const BenchOptions& options) {
         row.push_back(static_cast<std::uint32_t>(place * 2'654'435'761U % columns));
       }
       std::ranges::sort(row);
-      row.erase(std::ranges::unique(row).begin(), row.end());
+      row.erase(std::unique(row.begin(), row.end()), row.end());
     }
     for (std::uint32_t column : row)
       problem.entries.push_back({column, static_cast<float>(uniform(random))});

@@ -5,17 +5,17 @@
 #include "train/program.h"
 
 int main(int argc, char** argv) {
-  using namespace evenstep::train;
-  SvmOptions svm;
-  const Program program{
+  namespace train = evenstep::train;
+  train::SvmOptions svm;
+  const train::Program program{
       .name = "evenstep-svm",
       .what = "Trains a linear SVM on sparse rows on all ranks of an MPI job, balanced.",
-      .add_options = [&](CLI::App& app) { add_svm_options(app, svm); },
+      .add_options = [&](CLI::App& app) { train::add_svm_options(app, svm); },
       .local_options = {"--data", "--test", "--cache"}};  // the data itself is compared
-  Options defaults;
+  train::Options defaults;
   defaults.epochs = 10;
   defaults.schedule = {.name = "cosine", .learning_rate = 0.1};
-  return run_training(
-      argc, argv, program, [&](Options& options) { return make_svm_workload(svm, options); },
-      defaults);
+  return train::run_training(
+      argc, argv, program,
+      [&](train::Options& options) { return train::make_svm_workload(svm, options); }, defaults);
 }

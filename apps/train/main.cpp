@@ -3,13 +3,15 @@
 #include "train/program.h"
 
 int main(int argc, char** argv) {
-  using namespace evenstep::train;
-  ImageOptions images;
-  const Program program{.name = "evenstep-train",
-                        .what = "Trains a network on all ranks of an MPI job, balanced.",
-                        .add_options = [&](CLI::App& app) { add_image_options(app, images); },
-                        .local_options = {"--data"}};  // the data itself is compared
-  return run_training(argc, argv, program, [&](Options& options) {
-    return make_image_workload(images, options.seed, options.evaluate, options.largest_last_chunk);
+  namespace train = evenstep::train;
+  train::ImageOptions images;
+  const train::Program program{
+      .name = "evenstep-train",
+      .what = "Trains a network on all ranks of an MPI job, balanced.",
+      .add_options = [&](CLI::App& app) { train::add_image_options(app, images); },
+      .local_options = {"--data"}};  // the data itself is compared
+  return train::run_training(argc, argv, program, [&](train::Options& options) {
+    return train::make_image_workload(images, options.seed, options.evaluate,
+                                      options.largest_last_chunk);
   });
 }
