@@ -31,7 +31,7 @@ struct Finished {
   double wall_seconds;
   double final_loss;
   double test_accuracy;  ///< below 0: not evaluated
-  std::int64_t collectives;
+  double collectives_per_step;
   int last_chunk;
 };
 

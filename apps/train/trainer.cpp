@@ -180,14 +180,15 @@ std::int64_t Trainer::steps_per_epoch() const {
 void Trainer::run() {
   if (communicator_.rank() == 0) print_start(*session_, communicator_, options_, *workload_);
   const std::int64_t start_ns = steady_clock().now_ns();
-  collectives_ = communicator_.sum_calls();
+  calls_before_ = communicator_.sum_calls();
   profile(true);
   for (std::int64_t step = 0; step < total_steps_; ++step) {
     train_step(step);
     const bool epoch_ends = (step + 1) % steps_per_epoch() == 0;
     if (workload_->test_samples() > 0 && (epoch_ends || step + 1 == total_steps_)) evaluate(step);
   }
-  collectives_ = communicator_.sum_calls() - collectives_;
+  collectives_per_step_ = static_cast<double>(communicator_.sum_calls() - calls_before_) /
+                          static_cast<double>(total_steps_ - counted_from_);
   finish(1e-9 * static_cast<double>(steady_clock().now_ns() - start_ns));
 }
 
@@ -275,6 +276,10 @@ void Trainer::update(const StepResult& result, std::int64_t step) {
 void Trainer::tell_overlap(std::int64_t step) {
   if (overlap_told_ || !session_->overlap_settled()) return;
   overlap_told_ = true;
+  if (step + 1 < total_steps_) {  // what is counted is the steady steps
+    calls_before_ = communicator_.sum_calls();
+    counted_from_ = step + 1;
+  }
   if (step == 0 || communicator_.rank() != 0) return;  // the start has told what was settled then
   progress_->clear();
   print_overlap(step, *session_, last_chunk());
@@ -314,9 +319,9 @@ void Trainer::evaluate(std::int64_t step) {
 
 void Trainer::finish(double wall_seconds) {
   progress_->clear();
-  Summary summary = gather_summary({communicator_, *session_, *statistics_, parameters_,
-                                    model().trained_count(), options_, *workload_, wall_seconds,
-                                    last_loss_, test_accuracy_, collectives_, last_chunk()});
+  Summary summary = gather_summary(
+      {communicator_, *session_, *statistics_, parameters_, model().trained_count(), options_,
+       *workload_, wall_seconds, last_loss_, test_accuracy_, collectives_per_step_, last_chunk()});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary);

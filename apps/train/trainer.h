@@ -71,8 +71,10 @@ class Trainer {
 
   std::int64_t total_steps_ = 0;
   double last_loss_ = 0;
-  double test_accuracy_ = -1;  // below 0: not evaluated
-  std::int64_t collectives_ = 0;
+  double test_accuracy_ = -1;      // below 0: not evaluated
+  std::int64_t calls_before_ = 0;  // sums before the step from which they are counted
+  std::int64_t counted_from_ = 0;
+  double collectives_per_step_ = 0;
   bool overlap_told_ = false;
 
   OutputFile summary_file_;

@@ -2,7 +2,8 @@
 import job
 
 RANKS = 5
-FLAGS = ["--model", "mlp", "--global-batch", 100, "--eval", "off", "--threads", 1, "--tail", "rotating"]
+FLAGS = ["--model", "mlp", "--global-batch", 100, "--eval", "off", "--threads", 1, "--tail", "rotating",
+         "--overlap", "off"]
 
 
 class RotatingTail(job.JobTest):
