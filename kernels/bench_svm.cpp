@@ -3,9 +3,9 @@
 // ids without order) or evenly.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <exception>
 #include <random>
 #include <string>
@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "kernels/svm.h"
+#include "runtime/cpu_time.h"
 
 namespace evenstep::kernels {
 namespace {
@@ -66,18 +67,12 @@ Problem generate(const BenchOptions& options) {
   return problem;
 }
 
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 /// CPU time of the one thread: a core shared with others then tells the same.
 template <typename Run>
 double seconds_of(Run&& run) {
-  const double start = cpu_seconds();
+  const std::int64_t start = process_cpu_ns();
   run();
-  return cpu_seconds() - start;
+  return 1e-9 * static_cast<double>(process_cpu_ns() - start);
 }
 
 /// Bytes read and written a second.

@@ -77,12 +77,10 @@ Decision Balancer::observe(std::span<const Record> records, bool much_to_come) {
   bool cold = dear;
   for (std::size_t r = 0; r < records.size(); ++r) {
     const Record& record = records[r];
-    const bool is_new = warm_.is_new(r, record.samples);
-    warm_.add(r, record.samples);
+    const bool is_new = warm_.add(r, record.samples);
     if (record.has(flag_stale)) continue;
     cold = cold || record.has(flag_cold);
-    if (!record.has(flag_cold) && !(dear && is_new) && record.samples > 0 && record.own_ns > 0)
-      observe_speed(r, record);
+    if (record.tells_speed() && !(dear && is_new)) observe_speed(r, record);
     models_[r].see(record.cpu_available);
   }
   const std::span<const Record> known = complete(records);
@@ -168,7 +166,7 @@ bool Balancer::is_news(std::size_t rank, const Record& mine, const Record& known
   if (mine.least != known.least || mine.most != known.most) return true;
   const double seen_change = static_cast<double>(mine.cpu_available) - known.cpu_available;
   if (std::abs(seen_change) > seen_news * known.cpu_available) return true;
-  if (mine.has(flag_cold) || mine.samples == 0 || mine.own_ns == 0) return false;
+  if (!mine.tells_speed()) return false;
   return models_[rank].is_surprised_by(mine.own_ns, options_.table.units(mine.samples), pool_);
 }
 

@@ -46,6 +46,10 @@ struct Record {
   std::uint32_t memory_available = 0;  ///< MiB
 
   bool has(Flag flag) const { return (flags & flag) != 0; }
+  /// Whether own_ns says something of the rank's speed.
+  bool tells_speed() const {
+    return !has(flag_stale) && !has(flag_cold) && samples > 0 && own_ns > 0;
+  }
   bool operator==(const Record&) const = default;
 };
 

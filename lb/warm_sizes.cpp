@@ -55,10 +55,11 @@ bool WarmSizes::any_new(std::span<const Samples> shares) const {
   return false;
 }
 
-void WarmSizes::add(std::size_t rank, Samples share) {
-  if (!is_new(rank, share)) return;
+bool WarmSizes::add(std::size_t rank, Samples share) {
+  if (!is_new(rank, share)) return false;
   sizes_[rank * remembered + added_[rank] % remembered] = share;
   ++added_[rank];
+  return true;
 }
 
 void WarmSizes::learn(double price, std::size_t ranks) {

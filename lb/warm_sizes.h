@@ -20,7 +20,8 @@ class WarmSizes {
   /// Whether the rank never ran `share`, as far as is remembered. 0 is never new.
   bool is_new(std::size_t rank, Samples share) const;
   bool any_new(std::span<const Samples> shares) const;
-  void add(std::size_t rank, Samples share);
+  /// Returns whether it was new.
+  bool add(std::size_t rank, Samples share);
 
   /// Takes a price that `ranks` ranks at new sizes showed in one step.
   void learn(double price, std::size_t ranks);

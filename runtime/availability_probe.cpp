@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <ctime>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "evenstep/availability.h"
 #include "evenstep/clock.h"
 #include "runtime/availability.h"
+#include "runtime/cpu_time.h"
 #include "runtime/probe.h"
 #include "runtime/system_text.h"
 
@@ -26,12 +26,6 @@ constexpr std::chrono::milliseconds interval{100};
 // Between the two readings compared: at least two of the usual 100 ms periods of CPU quotas.
 constexpr std::size_t window_intervals = 2;
 constexpr std::size_t memory_intervals = 10;  // it changes slowly, and takes longest to read
-
-std::int64_t process_cpu_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 // Over all threads of this process.
 std::optional<std::int64_t> process_ready_ns() {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/median.h"
 #include "evenstep/clock.h"
 #include "evenstep/communicator.h"
 
@@ -34,8 +35,6 @@ Json measure_balancing(Communicator& communicator, const Options& options);
 
 /// Allocations of this process so far.
 std::int64_t allocations();
-
-double median(std::vector<double> values);
 
 /// Seconds that `action` takes.
 template <typename Action>

@@ -1,7 +1,6 @@
 // evenstep-bench: what the collective engine costs on this machine.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -35,12 +34,6 @@ void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
 namespace evenstep::bench {
 
 std::int64_t allocations() { return allocated.load(std::memory_order_relaxed); }
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 namespace {
 
@@ -91,17 +84,6 @@ void run(Communicator& communicator, const Options& options) {
 }  // namespace evenstep::bench
 
 int main(int argc, char** argv) {
-  evenstep::bench::Options options;
-  return evenstep::run_mpi_program(
-      argc, argv,
-      {.parse = [&](int count,
-                    char** words) { options = evenstep::bench::parse_options(count, words); },
-       .mpi_options =
-           [&] {
-             return evenstep::MpiOptions{options.wait, 1};
-           },
-       .run =
-           [&](evenstep::Communicator& communicator) {
-             evenstep::bench::run(communicator, options);
-           }});
+  return evenstep::run_mpi_program(argc, argv, evenstep::bench::parse_options,
+                                   evenstep::bench::run);
 }

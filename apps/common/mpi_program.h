@@ -22,4 +22,18 @@ struct MpiProgram {
 /// Returns the process's exit code. Calls MPI_Init_thread and MPI_Finalize.
 int run_mpi_program(int argc, char** argv, const MpiProgram& program);
 
+/// The same for a program of one thread a rank whose options say in `wait` how a rank waits.
+template <typename Options>
+int run_mpi_program(int argc, char** argv, Options (*parse)(int, char**),
+                    void (*run)(Communicator&, const Options&)) {
+  Options options;
+  return run_mpi_program(argc, argv,
+                         {.parse = [&](int count, char** words) { options = parse(count, words); },
+                          .mpi_options =
+                              [&] {
+                                return MpiOptions{options.wait, 1};
+                              },
+                          .run = [&](Communicator& communicator) { run(communicator, options); }});
+}
+
 }  // namespace evenstep

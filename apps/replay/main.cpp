@@ -157,17 +157,6 @@ void run(Communicator& communicator, const Options& options) {
 }  // namespace evenstep::replay
 
 int main(int argc, char** argv) {
-  evenstep::replay::Options options;
-  return evenstep::run_mpi_program(
-      argc, argv,
-      {.parse = [&](int count,
-                    char** words) { options = evenstep::replay::parse_options(count, words); },
-       .mpi_options =
-           [&] {
-             return evenstep::MpiOptions{options.wait, 1};
-           },
-       .run =
-           [&](evenstep::Communicator& communicator) {
-             evenstep::replay::run(communicator, options);
-           }});
+  return evenstep::run_mpi_program(argc, argv, evenstep::replay::parse_options,
+                                   evenstep::replay::run);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/median.h"
 #include "evenstep/error.h"
 #include "sim/log_reader.h"
 
@@ -151,10 +152,7 @@ double RunLog::noise() const {
   for (const auto& window : windows_)
     for (const Fit& fit : window)
       if (fit.scatter >= 0) scatters.push_back(fit.scatter);
-  if (scatters.empty()) return usual_noise;
-  const auto middle = scatters.begin() + static_cast<std::ptrdiff_t>(scatters.size() / 2);
-  std::ranges::nth_element(scatters, middle);
-  return *middle;
+  return scatters.empty() ? usual_noise : median(scatters);
 }
 
 std::unique_ptr<lb::Trace> RunLog::trace(Split split) const {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "train/cpu_time.h"
+#include "common/median.h"
+#include "runtime/cpu_time.h"
 
 namespace evenstep::train {
 namespace {
@@ -15,12 +16,6 @@ std::int64_t cpu_ns(const std::function<void()>& run) {
   const std::int64_t start = process_cpu_ns();
   run();
   return process_cpu_ns() - start;
-}
-
-std::int64_t median(std::vector<std::int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // CPU time, since all ranks measure at once: where they share cores, only short runs would be left

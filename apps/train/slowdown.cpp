@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "evenstep/clock.h"
-#include "train/cpu_time.h"
+#include "runtime/cpu_time.h"
 
 namespace evenstep::train {
 namespace {

@@ -89,7 +89,7 @@ class Lbb final : public Sizer {
     if (!in_force_.measured(view)) return false;
     if (in_force_.follow_limits(view, shares)) return true;
     for (std::size_t r = 0; r < pairs_.size(); ++r)
-      if (tells_speed(view.records[r]))
+      if (view.records[r].tells_speed())
         pairs_[r].add(view.records[r].samples, view.records[r].own_ns);
     const Times times = times_of(view);
     if (times.effect < negligible) return false;

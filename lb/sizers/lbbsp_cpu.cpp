@@ -27,7 +27,7 @@ class LbbspCpu final : public Sizer {
     for (std::size_t r = 0; r < speeds_.size(); ++r) {
       const Record& record = view.records[r];
       Predictor& predictor = *predictors_[r];
-      if (tells_speed(record)) predictor.observe(speed_of(record));
+      if (record.tells_speed()) predictor.observe(speed_of(record));
       predictor.see(record.cpu_available, record.memory_available);
       speeds_[r] = predictor.forecast();
       if (speeds_[r] == 0 && record.samples > 0) return false;

@@ -13,11 +13,6 @@ bool usable(double speed) { return speed > 0 && speed < 1e300; }
 
 }  // namespace
 
-bool tells_speed(const Record& record) {
-  return !record.has(flag_stale) && !record.has(flag_cold) && record.samples > 0 &&
-         record.own_ns > 0;
-}
-
 double speed_of(const Record& record) {
   return ns_per_second * static_cast<double>(record.samples) / static_cast<double>(record.own_ns);
 }

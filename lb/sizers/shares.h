@@ -10,9 +10,6 @@
 
 namespace evenstep::lb {
 
-/// Whether the record's time says something of the rank's speed.
-bool tells_speed(const Record& record);
-
 /// Samples a second.
 double speed_of(const Record& record);
 

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "tests/lb/allocations.h"
+#include "tests/allocations.h"
 #include "tests/lb/virtual_ranks.h"
 
 namespace evenstep::lb {

@@ -6,7 +6,7 @@
 
 #include "lb/balancer.h"
 #include "lb/predictor.h"
-#include "tests/lb/allocations.h"
+#include "tests/allocations.h"
 #include "tests/lb/random.h"
 
 namespace evenstep::lb {

@@ -1,12 +1,13 @@
-#include "tests/lb/allocations.h"
+#include "tests/allocations.h"
 
 #include <cstdlib>
 #include <new>
 
-long allocations = 0;
+std::atomic<long> allocations = 0;
+std::atomic<bool> counting = true;
 
 void* operator new(std::size_t size) {
-  ++allocations;
+  if (counting) ++allocations;
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace evenstep::train {
+namespace evenstep {
 
 /// CPU time of this process with all its threads.
 inline std::int64_t process_cpu_ns() {
@@ -14,4 +14,4 @@ inline std::int64_t process_cpu_ns() {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-}  // namespace evenstep::train
+}  // namespace evenstep
