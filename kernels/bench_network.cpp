@@ -104,7 +104,8 @@ class Trainer {
     const auto elements = static_cast<std::size_t>(data_.shape.elements());
     for (int i = 0; i < size; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      normaliser_.write(data_, position_, network_->images().subspan(at * elements, elements));
+      normaliser_.write(data_.image(position_),
+                        network_->images().subspan(at * elements, elements));
       network_->labels()[at] = data_.labels[static_cast<std::size_t>(position_)];
       position_ = (position_ + 1) % data_.samples();
     }

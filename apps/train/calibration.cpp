@@ -10,6 +10,7 @@ namespace evenstep::train {
 namespace {
 
 constexpr int size_repetitions = 9;
+constexpr std::int64_t enough_ns = 3'000'000'000;  // large networks: long runs are exact enough
 constexpr std::int64_t largest_table = 1 << 16;
 
 std::int64_t cpu_ns(const std::function<void()>& run) {
@@ -35,7 +36,9 @@ std::vector<std::int64_t> relative_chunk_costs(kernels::Trainable& model) {
   std::vector<float> gradients(static_cast<std::size_t>(model.parameter_count()));
   const auto sizes = model.menu().usual_sizes();
   std::vector<std::vector<std::int64_t>> times(sizes.size() + 2);
+  const std::int64_t start_ns = process_cpu_ns();
   for (int round = 0; round < size_repetitions; ++round) {
+    if (round > 0 && process_cpu_ns() - start_ns > enough_ns) break;
     const auto measure = [&](std::size_t place, int size, kernels::Trainable::Pass pass) {
       times[place].push_back(chunk_ns(model, size, pass, gradients));
     };

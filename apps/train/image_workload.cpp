@@ -1,12 +1,13 @@
 #include "train/image_workload.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include "common/checks.h"
 #include "evenstep/error.h"
 #include "evenstep/sampler.h"
 #include "kernels/data/images.h"
+#include "kernels/data/synthetic.h"
+#include "kernels/models.h"
 
 namespace evenstep::train {
 namespace {
@@ -15,33 +16,53 @@ constexpr const char* models_to_come[] = {"gpt"};
 
 constexpr const char* dtypes[] = {"f32", "bf16"};
 
-std::string checksum(const kernels::Dataset& data) {
-  auto sum = crc32(0, data.labels.data(), static_cast<uInt>(data.labels.size()));
-  sum = crc32_z(sum, data.pixels.data(), data.pixels.size());
-  return fmt::format("{:08x}", sum);
-}
+constexpr std::string_view synthetic = "synthetic";
+constexpr std::int64_t synthetic_test_samples = 1000;
 
-void refuse_other_shape(const kernels::Dataset& test, const kernels::Dataset& train) {
-  if (test.shape.height != train.shape.height || test.shape.width != train.shape.width)
+struct Images {
+  std::unique_ptr<kernels::ImageSource> train;
+  std::unique_ptr<kernels::ImageSource> test;  // null: not wanted
+};
+
+void refuse_other_shape(kernels::SampleShape test, kernels::SampleShape train) {
+  if (test.height != train.height || test.width != train.width)
     throw Error(fmt::format(
         "the test images have {}x{} pixels, the training images {}x{}; they must belong together",
-        test.shape.height, test.shape.width, train.shape.height, train.shape.width));
+        test.height, test.width, train.height, train.width));
+}
+
+Images read_images(const std::string& directory, bool with_test) {
+  Images images{kernels::stored_images(kernels::read_training_images(directory)), nullptr};
+  if (!with_test) return images;
+  images.test = kernels::stored_images(kernels::read_test_images(directory));
+  refuse_other_shape(images.test->shape(), images.train->shape());
+  return images;
+}
+
+/// The test images are those that follow the training images.
+Images make_images(const std::string& model, std::uint64_t seed, bool with_test) {
+  const kernels::Model& published = kernels::find_model(model);
+  const auto make = [&](std::int64_t first, std::int64_t samples) {
+    return std::make_unique<kernels::SyntheticImages>(published.input, published.classes, seed,
+                                                      first, samples);
+  };
+  const std::int64_t samples = kernels::usual_samples(published.input);
+  return {make(0, samples), with_test ? make(samples, synthetic_test_samples) : nullptr};
 }
 
 class ImageWorkload final : public Workload {
  public:
-  ImageWorkload(const ImageOptions& options, std::uint64_t seed, bool with_test, int last_chunk)
+  ImageWorkload(const ImageOptions& options, Images images, std::uint64_t seed, int last_chunk)
       : options_(options),
-        train_(kernels::read_training_images(options.data)),
-        test_(with_test ? kernels::read_test_images(options.data) : kernels::Dataset()),
-        normaliser_(kernels::pixel_statistics(train_)),
-        sampler_(train_.samples(), seed) {
-    if (with_test) refuse_other_shape(test_, train_);
+        images_(std::move(images)),
+        normaliser_(train().statistics()),
+        sampler_(train().samples(), seed),
+        bytes_(elements()) {
     const auto dtype = options.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
     network_ = kernels::make_network({.model = options.model,
                                       .dtype = dtype,
-                                      .input = train_.shape,
-                                      .classes = train_.classes,
+                                      .input = train().shape(),
+                                      .classes = train().classes(),
                                       .label_smoothing = options.label_smoothing,
                                       .seed = seed,
                                       .last_chunk = last_chunk});
@@ -50,8 +71,9 @@ class ImageWorkload final : public Workload {
   std::string name() const override { return options_.model; }
   std::string dtype() const override { return options_.dtype; }
   std::vector<std::pair<std::string, std::string>> must_agree() const override {
-    return {{"training data of the checksum", checksum(train_)},
-            {"test data of the checksum", checksum(test_)}};
+    return {{"training data of the checksum", fmt::format("{:08x}", train().checksum())},
+            {"test data of the checksum",
+             images_.test ? fmt::format("{:08x}", images_.test->checksum()) : "none"}};
   }
 
   kernels::Trainable& model() override { return *network_; }
@@ -59,28 +81,30 @@ class ImageWorkload final : public Workload {
     kernels::initialise_parameters(network_->parameters(), seed, parameters);
   }
 
-  std::int64_t samples() const override { return train_.samples(); }
-  std::int64_t test_samples() const override { return test_.samples(); }
+  std::int64_t samples() const override { return train().samples(); }
+  std::int64_t test_samples() const override { return images_.test ? images_.test->samples() : 0; }
   void load(int at, std::int64_t epoch, std::int64_t position) override {
-    stage(train_, at, sampler_.at(epoch, position));
+    stage(train(), at, sampler_.at(epoch, position));
     network_->sample_keys()[static_cast<std::size_t>(at)] =
-        static_cast<std::uint64_t>(epoch * train_.samples() + position);
+        static_cast<std::uint64_t>(epoch * samples() + position);
   }
-  void load_test(int at, std::int64_t index) override { stage(test_, at, index); }
+  void load_test(int at, std::int64_t index) override { stage(*images_.test, at, index); }
 
  private:
-  void stage(const kernels::Dataset& data, int at, std::int64_t index) {
-    const auto size = static_cast<std::size_t>(data.shape.elements());
+  const kernels::ImageSource& train() const { return *images_.train; }
+  std::size_t elements() const { return static_cast<std::size_t>(train().shape().elements()); }
+  void stage(const kernels::ImageSource& source, int at, std::int64_t index) {
     const auto place = static_cast<std::size_t>(at);
-    normaliser_.write(data, index, network_->images().subspan(place * size, size));
-    network_->labels()[place] = data.labels[static_cast<std::size_t>(index)];
+    normaliser_.write(source.pixels(index, bytes_),
+                      network_->images().subspan(place * elements(), elements()));
+    network_->labels()[place] = source.label(index);
   }
 
   ImageOptions options_;
-  kernels::Dataset train_;
-  kernels::Dataset test_;
+  Images images_;
   kernels::Normaliser normaliser_;
   Sampler sampler_;
+  std::vector<std::uint8_t> bytes_;  // of one image
   std::unique_ptr<kernels::Network> network_;
 };
 
@@ -90,7 +114,8 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
   app.add_option("--model", options.model, "network to train")
       ->check(one_of(kernels::model_names(), models_to_come));
   app.add_option("--data", options.data,
-                 "folder of IDX (MNIST, Fashion-MNIST) or binary CIFAR files, plain or gz");
+                 "folder of IDX (MNIST, Fashion-MNIST) or binary CIFAR files, plain or gz; or "
+                 "synthetic: made-up images of the shape that the model was published for");
   app.add_option("--dtype", options.dtype, "what layers compute in; master weights are f32")
       ->check(one_of(std::span(dtypes)));
   app.add_option("--label-smoothing", options.label_smoothing,
@@ -100,7 +125,9 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
 
 std::unique_ptr<Workload> make_image_workload(const ImageOptions& options, std::uint64_t seed,
                                               bool with_test, int last_chunk) {
-  return std::make_unique<ImageWorkload>(options, seed, with_test, last_chunk);
+  Images images = options.data == synthetic ? make_images(options.model, seed, with_test)
+                                            : read_images(options.data, with_test);
+  return std::make_unique<ImageWorkload>(options, std::move(images), seed, last_chunk);
 }
 
 }  // namespace evenstep::train

@@ -1,5 +1,6 @@
 #include "kernels/data/dataset.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -10,25 +11,18 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-std::array<std::uint64_t, 256> histogram(std::span<const std::uint8_t> pixels) {
-  std::array<std::uint64_t, 256> counts{};
-  for (std::uint8_t pixel : pixels) ++counts[pixel];
-  return counts;
-}
+using Histogram = std::array<std::uint64_t, 256>;
 
-}  // namespace
-
-PixelStatistics pixel_statistics(const Dataset& data) {
-  if (data.pixels.empty()) throw DataError("a data set without pixels has no mean");
-  const auto counts = histogram(data.pixels);
+PixelStatistics statistics_of(const Histogram& counts) {
   // Below 2^64 for any data set of less than 2^48 pixels; products of two need 128 bits.
+  std::uint64_t n = 0;
   std::uint64_t sum = 0;
   std::uint64_t squares = 0;
   for (std::uint64_t value = 0; value < 256; ++value) {
+    n += counts[value];
     sum += counts[value] * value;
     squares += counts[value] * value * value;
   }
-  const std::uint64_t n = data.pixels.size();
   const Wide spread = Wide{n} * squares - Wide{sum} * sum;  // n^2 x variance
   const double deviation = std::sqrt(static_cast<double>(spread)) / static_cast<double>(n);
   const double mean = static_cast<double>(sum) / static_cast<double>(n);
@@ -36,18 +30,36 @@ PixelStatistics pixel_statistics(const Dataset& data) {
   return {mean / 255, deviation > 0 ? deviation / 255 : 1};
 }
 
-Normaliser::Normaliser(PixelStatistics statistics) {
-  for (int value = 0; value < 256; ++value) {
-    const double brightness = value / 255.0;
-    const double centred = brightness - statistics.mean;
-    value_of_[value] = static_cast<float>(centred / statistics.deviation);
+}  // namespace
+
+std::vector<PixelStatistics> pixel_statistics(const Dataset& data) {
+  if (data.pixels.empty()) throw DataError("a data set without pixels has no mean");
+  const auto channels = static_cast<std::size_t>(data.shape.channels);
+  const auto plane = static_cast<std::size_t>(data.shape.elements()) / channels;
+  std::vector<Histogram> counts(channels);
+  for (std::size_t i = 0; i < data.pixels.size(); i += plane)
+    for (std::uint8_t pixel : std::span(data.pixels).subspan(i, plane))
+      ++counts[i / plane % channels][pixel];
+  std::vector<PixelStatistics> statistics(channels);
+  std::ranges::transform(counts, statistics.begin(), statistics_of);
+  return statistics;
+}
+
+Normaliser::Normaliser(std::span<const PixelStatistics> statistics) {
+  for (const PixelStatistics& channel : statistics) {
+    std::array<float, 256>& values = value_of_.emplace_back();
+    for (int value = 0; value < 256; ++value) {
+      const double centred = value / 255.0 - channel.mean;
+      values[static_cast<std::size_t>(value)] = static_cast<float>(centred / channel.deviation);
+    }
   }
 }
 
-void Normaliser::write(const Dataset& data, std::int64_t index, std::span<float> out) const {
-  const auto elements = static_cast<std::size_t>(data.shape.elements());
-  const std::uint8_t* pixels = data.pixels.data() + static_cast<std::size_t>(index) * elements;
-  for (std::size_t i = 0; i < elements; ++i) out[i] = value_of_[pixels[i]];
+void Normaliser::write(std::span<const std::uint8_t> pixels, std::span<float> out) const {
+  const std::size_t plane = pixels.size() / value_of_.size();
+  for (std::size_t channel = 0; channel < value_of_.size(); ++channel)
+    for (std::size_t i = channel * plane; i < (channel + 1) * plane; ++i)
+      out[i] = value_of_[channel][pixels[i]];
 }
 
 }  // namespace evenstep::kernels

@@ -1,6 +1,7 @@
-// Labelled images in memory, as raw bytes, and the normalisation that turns them into inputs.
+// Labelled images in memory, as bytes, and the normalisation that turns them into inputs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -17,7 +18,7 @@ struct DataError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Mean and standard deviation of the pixels, in units of full brightness.
+/// Mean and standard deviation of a channel's pixels, in units of full brightness.
 struct PixelStatistics {
   double mean = 0;
   double deviation = 1;
@@ -26,24 +27,29 @@ struct PixelStatistics {
 struct Dataset {
   SampleShape shape;
   int classes = 0;
-  std::vector<std::uint8_t> pixels;  ///< samples x channels x height x width
-  std::vector<std::uint8_t> labels;  ///< one a sample, each below `classes`
+  std::vector<std::uint8_t> pixels;             ///< samples x channels x height x width
+  std::vector<std::uint8_t> labels;             ///< one a sample, each below `classes`
+  std::vector<PixelStatistics> published = {};  ///< by channel; empty: there are none
 
   std::int64_t samples() const { return static_cast<std::int64_t>(labels.size()); }
+  std::span<const std::uint8_t> image(std::int64_t index) const {
+    const auto elements = static_cast<std::size_t>(shape.elements());
+    return std::span(pixels).subspan(static_cast<std::size_t>(index) * elements, elements);
+  }
 };
 
-/// Exact whole-number sums over all pixels, so the same on every rank.
-PixelStatistics pixel_statistics(const Dataset& data);
+/// By channel. Exact whole-number sums over all pixels, so the same on every rank.
+std::vector<PixelStatistics> pixel_statistics(const Dataset& data);
 
-/// Copies samples into network inputs: (pixel/255 - mean) / deviation.
+/// Turns bytes into network inputs: (pixel/255 - mean) / deviation, by channel.
 class Normaliser {
  public:
-  explicit Normaliser(PixelStatistics statistics);
-  /// Writes sample `index` of `data` to `out` (shape.elements() values).
-  void write(const Dataset& data, std::int64_t index, std::span<float> out) const;
+  explicit Normaliser(std::span<const PixelStatistics> statistics);
+  /// `pixels` and `out` are channels x height x width, with a channel for each of the statistics.
+  void write(std::span<const std::uint8_t> pixels, std::span<float> out) const;
 
  private:
-  float value_of_[256];
+  std::vector<std::array<float, 256>> value_of_;  // by channel
 };
 
 }  // namespace evenstep::kernels
