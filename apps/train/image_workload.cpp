@@ -5,6 +5,7 @@
 #include "common/checks.h"
 #include "evenstep/error.h"
 #include "evenstep/sampler.h"
+#include "kernels/data/image_loader.h"
 #include "kernels/data/images.h"
 #include "kernels/data/synthetic.h"
 #include "kernels/models.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr const char* models_to_come[] = {"gpt"};
 
 constexpr const char* dtypes[] = {"f32", "bf16"};
+constexpr const char* auto_on_off[] = {"auto", "on", "off"};
 
 constexpr std::string_view synthetic = "synthetic";
 constexpr std::int64_t synthetic_test_samples = 1000;
@@ -55,7 +57,7 @@ class ImageWorkload final : public Workload {
   ImageWorkload(const ImageOptions& options, Images images, std::uint64_t seed, int last_chunk)
       : options_(options),
         images_(std::move(images)),
-        normaliser_(train().statistics()),
+        loader_(train(), seed, augments(options)),
         sampler_(train().samples(), seed),
         bytes_(elements()) {
     const auto dtype = options.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
@@ -84,25 +86,30 @@ class ImageWorkload final : public Workload {
   std::int64_t samples() const override { return train().samples(); }
   std::int64_t test_samples() const override { return images_.test ? images_.test->samples() : 0; }
   void load(int at, std::int64_t epoch, std::int64_t position) override {
-    stage(train(), at, sampler_.at(epoch, position));
+    const std::int64_t sample = sampler_.at(epoch, position);
+    loader_.load(epoch, sample, bytes_, image(at));
+    network_->labels()[static_cast<std::size_t>(at)] = train().label(sample);
     network_->sample_keys()[static_cast<std::size_t>(at)] =
         static_cast<std::uint64_t>(epoch * samples() + position);
   }
-  void load_test(int at, std::int64_t index) override { stage(*images_.test, at, index); }
+  void load_test(int at, std::int64_t index) override {
+    loader_.load_plain(*images_.test, index, bytes_, image(at));
+    network_->labels()[static_cast<std::size_t>(at)] = images_.test->label(index);
+  }
 
  private:
   const kernels::ImageSource& train() const { return *images_.train; }
   std::size_t elements() const { return static_cast<std::size_t>(train().shape().elements()); }
-  void stage(const kernels::ImageSource& source, int at, std::int64_t index) {
-    const auto place = static_cast<std::size_t>(at);
-    normaliser_.write(source.pixels(index, bytes_),
-                      network_->images().subspan(place * elements(), elements()));
-    network_->labels()[place] = source.label(index);
+  bool augments(const ImageOptions& options) const {
+    return options.augment == "on" || (options.augment == "auto" && train().usually_augmented());
+  }
+  std::span<float> image(int at) {
+    return network_->images().subspan(static_cast<std::size_t>(at) * elements(), elements());
   }
 
   ImageOptions options_;
   Images images_;
-  kernels::Normaliser normaliser_;
+  kernels::ImageLoader loader_;
   Sampler sampler_;
   std::vector<std::uint8_t> bytes_;  // of one image
   std::unique_ptr<kernels::Network> network_;
@@ -116,6 +123,9 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
   app.add_option("--data", options.data,
                  "folder of IDX (MNIST, Fashion-MNIST) or binary CIFAR files, plain or gz; or "
                  "synthetic: made-up images of the shape that the model was published for");
+  app.add_option("--augment", options.augment,
+                 "train on random crops and mirror images; auto: of CIFAR")
+      ->check(one_of(std::span(auto_on_off)));
   app.add_option("--dtype", options.dtype, "what layers compute in; master weights are f32")
       ->check(one_of(std::span(dtypes)));
   app.add_option("--label-smoothing", options.label_smoothing,

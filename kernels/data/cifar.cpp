@@ -26,6 +26,7 @@ struct Format {
   std::size_t label_bytes;  // the last one counts
   std::vector<std::string> train;
   std::string test;
+  std::vector<PixelStatistics> statistics;  // of the training images, as usually published
 };
 
 const Format& cifar10() {
@@ -34,12 +35,15 @@ const Format& cifar10() {
                              1,
                              {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                               "data_batch_4.bin", "data_batch_5.bin"},
-                             "test_batch.bin"};
+                             "test_batch.bin",
+                             {{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}};
   return format;
 }
 
 const Format& cifar100() {
-  static const Format format{"CIFAR-100", 100, 2, {"train.bin"}, "test.bin"};
+  static const Format format{"CIFAR-100", 100,
+                             2,           {"train.bin"},
+                             "test.bin",  {{0.5071, 0.2673}, {0.4865, 0.2564}, {0.4409, 0.2762}}};
   return format;
 }
 
@@ -99,7 +103,7 @@ const Format& format_of(const fs::path& directory) {
 
 Dataset read_files(const fs::path& directory, const Format& format,
                    std::span<const std::string> names) {
-  Dataset data{shape, format.classes, {}, {}};
+  Dataset data{shape, format.classes, {}, {}, format.statistics, true};
   for (const std::string& name : names) read_file(find_file(directory, name, format), format, data);
   return data;
 }

@@ -30,6 +30,16 @@ PixelStatistics statistics_of(const Histogram& counts) {
   return {mean / 255, deviation > 0 ? deviation / 255 : 1};
 }
 
+/// A row of `out.size()` pixels, shifted and mirrored.
+void write_row(const std::array<float, 256>& value_of, const std::uint8_t* row, Crop crop,
+               std::span<float> out) {
+  const int width = static_cast<int>(out.size());
+  for (int x = 0; x < width; ++x) {
+    const int from = (crop.mirrored ? width - 1 - x : x) + crop.right;
+    out[static_cast<std::size_t>(x)] = from >= 0 && from < width ? value_of[row[from]] : 0;
+  }
+}
+
 }  // namespace
 
 std::vector<PixelStatistics> pixel_statistics(const Dataset& data) {
@@ -60,6 +70,22 @@ void Normaliser::write(std::span<const std::uint8_t> pixels, std::span<float> ou
   for (std::size_t channel = 0; channel < value_of_.size(); ++channel)
     for (std::size_t i = channel * plane; i < (channel + 1) * plane; ++i)
       out[i] = value_of_[channel][pixels[i]];
+}
+
+void Normaliser::write(std::span<const std::uint8_t> pixels, SampleShape shape, Crop crop,
+                       std::span<float> out) const {
+  const auto width = static_cast<std::size_t>(shape.width);
+  for (int channel = 0; channel < shape.channels; ++channel)
+    for (int y = 0; y < shape.height; ++y) {
+      const int from = y + crop.down;
+      const auto first = static_cast<std::size_t>(channel * shape.height) * width;
+      const auto row = out.subspan(first + static_cast<std::size_t>(y) * width, width);
+      if (from < 0 || from >= shape.height)
+        std::ranges::fill(row, 0.0F);
+      else
+        write_row(value_of_[static_cast<std::size_t>(channel)],
+                  pixels.data() + first + static_cast<std::size_t>(from) * width, crop, row);
+    }
 }
 
 }  // namespace evenstep::kernels

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/data/augmentation.h"
 #include "kernels/network.h"
 
 namespace evenstep::kernels {
@@ -30,6 +31,7 @@ struct Dataset {
   std::vector<std::uint8_t> pixels;             ///< samples x channels x height x width
   std::vector<std::uint8_t> labels;             ///< one a sample, each below `classes`
   std::vector<PixelStatistics> published = {};  ///< by channel; empty: there are none
+  bool usually_augmented = false;               ///< by crops and mirror images
 
   std::int64_t samples() const { return static_cast<std::int64_t>(labels.size()); }
   std::span<const std::uint8_t> image(std::int64_t index) const {
@@ -47,6 +49,9 @@ class Normaliser {
   explicit Normaliser(std::span<const PixelStatistics> statistics);
   /// `pixels` and `out` are channels x height x width, with a channel for each of the statistics.
   void write(std::span<const std::uint8_t> pixels, std::span<float> out) const;
+  /// The same for a crop; what of it lies outside the image is 0, the mean brightness.
+  void write(std::span<const std::uint8_t> pixels, SampleShape shape, Crop crop,
+             std::span<float> out) const;
 
  private:
   std::vector<std::array<float, 256>> value_of_;  // by channel

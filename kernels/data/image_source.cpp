@@ -24,6 +24,7 @@ class StoredImages final : public ImageSource {
   std::vector<PixelStatistics> statistics() const override {
     return data_.published.empty() ? pixel_statistics(data_) : data_.published;
   }
+  bool usually_augmented() const override { return data_.usually_augmented; }
   std::uint32_t checksum() const override {
     const uLong labels = crc32_z(0, data_.labels.data(), data_.labels.size());
     return static_cast<std::uint32_t>(crc32_z(labels, data_.pixels.data(), data_.pixels.size()));

@@ -26,6 +26,8 @@ class ImageSource {
                                                std::span<std::uint8_t> scratch) const = 0;
   /// What inputs are normalised by, one for each channel.
   virtual std::vector<PixelStatistics> statistics() const = 0;
+  /// Whether networks are usually trained on crops and mirror images of these.
+  virtual bool usually_augmented() const { return false; }
   /// Differs, but for chance, where the images or labels do.
   virtual std::uint32_t checksum() const = 0;
 };

@@ -45,6 +45,10 @@ TEST_CASE("CIFAR-10 from five files, plain and gzipped") {
   CHECK(train.shape.elements() == 3072);
   REQUIRE(train.pixels.size() == 10 * image_bytes);
   CHECK(train.pixels[image_bytes + 7] == 8);
+  CHECK(train.usually_augmented);
+  REQUIRE(train.published.size() == 3);  // red, green, blue
+  CHECK(train.published[0].mean == 0.4914);
+  CHECK(train.published[2].deviation == 0.2616);
   CHECK(read_test_images(directory).labels == Bytes{0, 1, 2});
 }
 
