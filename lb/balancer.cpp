@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace evenstep::lb {
 namespace {
@@ -217,9 +218,18 @@ void Balancer::move_to(std::span<const Samples> partition) {
   ++resizes_;
 }
 
+// Of the ranks that were heard of.
+double Balancer::fewest_readings() const {
+  int fewest = std::numeric_limits<int>::max();
+  for (const RankModel& model : models_)
+    if (model.observations() > 0) fewest = std::min(fewest, model.observations());
+  return fewest;
+}
+
 // Rent or buy: new sizes are bought when what was lost for want of them, and is to be expected of
 // the near future, comes to their price; till then the best partition of warm sizes has to do.
-// Returns whether there is a proposal left.
+// And not before speeds are known: the nth reading improves the sizes by the order of price / n^2,
+// and to wait for it costs `loss`. Returns whether there is a proposal left.
 bool Balancer::spare_new_sizes() {
   if (!warm_.any_new(proposal_)) return true;
   const auto best = static_cast<double>(foreseen_finish(proposal_));
@@ -228,7 +238,8 @@ bool Balancer::spare_new_sizes() {
   const double loss = std::max(0.0, static_cast<double>(warm) / best - 1 - regret_band);
   regret_ += loss;
   saved_ += std::max(0.0, static_cast<double>(foreseen_finish(before_purchase_) - now) / best);
-  if (regret_ + horizon * loss > caution_ * warm_.price()) return true;
+  const bool pays = regret_ + horizon * loss > caution_ * warm_.price();
+  if (pays && fewest_readings() * fewest_readings() * loss >= warm_.price()) return true;
   std::ranges::copy(warm_proposal_, proposal_.begin());
   return warm < now;
 }

@@ -49,6 +49,7 @@ class Balancer {
   bool learn_price(std::span<const Record> records);
   double median_price();
   double foreseen_ns(std::size_t rank, Samples share) const;
+  double fewest_readings() const;
   bool spare_new_sizes();
   void note_purchase();
   void observe_speed(std::size_t rank, const Record& record);
