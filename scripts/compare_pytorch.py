@@ -8,8 +8,12 @@ gloo. Evenstep's time includes normalising its images from bytes; PyTorch's are 
 PyTorch runs as it comes, with malloc kept from giving memory back, and so in channels last as well;
 its best is the fastest of these. Every run is a job of its own; the table has medians, and ratios are
 medians of the ratios within a round. Memory is the peak resident size of the largest process.
+
+What of a step is communication: of ours, the time in the collective, waiting for others included; of PyTorch's, the
+time by which steps are longer than such under no_sync, run in turn in the same job.
 """
 import argparse
+import contextlib
 import gzip
 import json
 import os
@@ -77,6 +81,9 @@ def parse():
     parser.add_argument("--batch", type=int, default=128, help="samples a rank")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="of each run")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="of PyTorch")
+    parser.add_argument("--json", type=pathlib.Path, help="rounds are added to this file, one a line")
+    parser.add_argument("--table", action="store_true", help="run nothing: the table of all rounds in the --json file")
     parser.add_argument("--torch-run", choices=VARIANTS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -120,20 +127,28 @@ def torch_run(options):
         loss.backward()
         optimizer.step()
 
-    def seconds_of(steps):
+    def seconds_of(steps, synchronised=True):
         start = time.perf_counter()
-        for k in range(steps):
-            step(k)
+        with contextlib.nullcontext() if synchronised else model.no_sync():
+            for k in range(steps):
+                step(k)
         longest = torch.tensor(time.perf_counter() - start)
         if ranks > 1:
             distributed.all_reduce(longest, distributed.ReduceOp.MAX)
         return longest.item()
 
     seconds_of(5)
-    steps = max(5, int(options.seconds / seconds_of(5) * 5))  # the same on all ranks
-    rate = ranks * steps * options.batch / seconds_of(steps)
+    blocks = 6
+    steps = max(2, int(options.seconds / blocks / seconds_of(5) * 5))  # the same on all ranks
+    times, alone = [], []
+    for _ in range(blocks):
+        times.append(seconds_of(steps))
+        if ranks > 1:
+            alone.append(seconds_of(steps, synchronised=False))
+    result = {"samples_per_second": ranks * blocks * steps * options.batch / sum(times),
+              "communication": 1 - sum(alone) / sum(times) if ranks > 1 else 0}
     if not ranks > 1 or distributed.get_rank() == 0:
-        print(json.dumps({"samples_per_second": rate}))
+        print(json.dumps(result))
 
 
 def run_all(commands, environments):
@@ -161,44 +176,85 @@ def time_torch(options, model, dtype, ranks, variant):
     common = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
               "WORLD_SIZE": str(ranks), **VARIANTS[variant]}
     output, peak = run_all([command] * ranks, [{**common, "RANK": str(rank)} for rank in range(ranks)])
-    return json.loads(output)["samples_per_second"], peak
+    return {**json.loads(output), "megabytes": peak}
 
 
 def time_one_rank(options, model, dtype):
     command = [options.folder / "kernels/evenstep-bench-network", "--model", model, "--dtype", dtype, "--data",
                options.data, "--batch", options.batch, "--seconds", options.seconds]
     output, peak = run_all([command], [{"OMP_NUM_THREADS": "1"}])
-    return json.loads(output)["samples_per_second"], peak
+    return {**json.loads(output), "communication": 0, "megabytes": peak}
+
+
+def steps_for(options, model, dtype, ranks):
+    """Training steps that fill the time of a run, by the speed of one rank."""
+    if (model, dtype) not in options.rates:
+        options.rates[model, dtype] = time_one_rank(options, model, dtype)["samples_per_second"]
+    cores_a_rank = min(1, len(os.sched_getaffinity(0)) / ranks)
+    return max(20, int(options.seconds * cores_a_rank * options.rates[model, dtype] / options.batch))
 
 
 def time_ranks(options, model, dtype, ranks):
-    rate, peak = time_one_rank(options, model, dtype)  # for a number of steps; memory is that of each rank
-    steps = max(20, int(options.seconds * rate / options.batch))
+    steps = steps_for(options, model, dtype, ranks)
     with tempfile.NamedTemporaryFile(suffix=".json") as summary:
         run_all([[ROOT / "scripts/mpirun", "-n", ranks, options.folder / "apps/evenstep-train", "--model", model,
                   "--dtype", dtype, "--data", options.data, "--global-batch", ranks * options.batch, "--steps",
                   steps, "--momentum", 0, "--eval", "off", "--threads", 1, "--summary", summary.name]], [{}])
-        return json.loads(pathlib.Path(summary.name).read_text())["samples_per_second"], peak
+        told = json.loads(pathlib.Path(summary.name).read_text())
+        return {"samples_per_second": told["samples_per_second"], "communication": told["wait_fraction"],
+                "megabytes": max(rank["peak_bytes"] for rank in told["ranks"]) / 2 ** 20}
 
 
 def compare(options, model, dtype, ranks):
-    ours, theirs = [], {variant: [] for variant in VARIANTS}
+    """Rounds of runs in turn: by side, what each found."""
+    runs = {"evenstep": [], **{variant: [] for variant in options.variants.split(",")}}
     for _ in range(options.rounds):
-        ours.append(time_one_rank(options, model, dtype) if ranks == 1
-                    else time_ranks(options, model, dtype, ranks))
-        for variant in VARIANTS:
-            theirs[variant].append(time_torch(options, model, dtype, ranks, variant))
+        for side, results in runs.items():
+            if side != "evenstep":
+                results.append(time_torch(options, model, dtype, ranks, side))
+            else:
+                results.append(time_one_rank(options, model, dtype) if ranks == 1
+                               else time_ranks(options, model, dtype, ranks))
+        if options.json:
+            last = {side: results[-1:] for side, results in runs.items()}
+            with options.json.open("a") as file:
+                file.write(json.dumps({"model": model, "dtype": dtype, "ranks": ranks, "runs": last}) + "\n")
+    return runs
 
-    def median(runs):
-        return statistics.median(rate for rate, _ in runs)
 
-    best = max(theirs, key=lambda variant: median(theirs[variant]))
-    ratios = {variant: statistics.median(our[0] / their[0] for our, their in zip(ours, theirs[variant]))
-              for variant in ("default", best)}
-    memory, torch_memory = (statistics.median(peak for _, peak in runs) for runs in (ours, theirs[best]))
-    print(f"{model:8} {dtype:5} {ranks:5} {median(ours):9,.0f} {median(theirs['default']):9,.0f} "
-          f"{median(theirs[best]):9,.0f} {best:13} {ratios['default']:9.2f} {ratios[best]:7.2f} {memory:7.0f} "
-          f"{torch_memory:11.0f}", flush=True)
+def print_row(model, dtype, ranks, runs):
+    def median(side, what="samples_per_second"):
+        return statistics.median(run[what] for run in runs[side])
+
+    def ratio(side):
+        return statistics.median(our["samples_per_second"] / their["samples_per_second"]
+                                 for our, their in zip(runs["evenstep"], runs[side]))
+
+    sides = [side for side in runs if side != "evenstep"]
+    best = max(sides, key=median)
+    shares = (f"{100 * median(side, 'communication'):.1f}" if ranks > 1 else "" for side in ("evenstep", best))
+    cells = [model, dtype, ranks, f"{median('evenstep'):,.0f}", f"{median(best):,.0f}", best, f"{ratio('default'):.2f}" if "default" in sides else "",
+             f"{ratio(best):.2f}", *shares, f"{median('evenstep', 'megabytes'):.0f}",
+             f"{median(best, 'megabytes'):.0f}", len(runs[best])]
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def print_head():
+    print("| model | type | ranks | evenstep /s | PyTorch's best /s | which is | x default | x best "
+          "| comm. % | PyTorch's % | MB | PyTorch's MB | rounds |")
+    print("|" + "---|" * 13)
+
+
+def print_table(file):
+    """Rounds of the same kind are put together, whenever they were run."""
+    together = {}
+    for line in map(json.loads, file.read_text().splitlines()):
+        runs = together.setdefault((line["model"], line["dtype"], line["ranks"]), {})
+        for side, results in line["runs"].items():
+            runs.setdefault(side, []).extend(results)
+    print_head()
+    for kind, runs in together.items():
+        print_row(*kind, runs)
 
 
 def has_bf16():
@@ -211,22 +267,24 @@ def main():
     if options.torch_run:
         torch_run(options)
         return
+    if options.table:
+        print_table(options.json)
+        return
     folders = [pathlib.Path.cwd() / options.build, ROOT / options.build]
     options.folder = next((f for f in folders if (f / "kernels/evenstep-bench-network").exists()), None)
     if options.folder is None:
         sys.exit(f"error: {folders[0]}/kernels/evenstep-bench-network is not there; build Evenstep first, or name "
                  "the build directory")
-    print(f"samples a second, {options.batch} a rank, one thread each; median of {options.rounds} alternating runs "
-          f"of {options.seconds:g} s")
-    print(f"{'model':8} {'type':5} {'ranks':>5} {'evenstep':>9} {'pytorch':>9} {'its best':>9} {'which is':13} "
-          f"{'x pytorch':>9} {'x best':>7} {'MB':>7} {'pytorch MB':>11}")
+    options.rates = {}
+    print_head()
     for dtype in options.dtypes.split(","):
         if dtype == "bf16" and not has_bf16():
             print("bf16: left out, this processor has no instructions for it")
             continue
         for model in options.models.split(","):
             for ranks in map(int, options.ranks.split(",")):
-                compare(options, model, dtype, ranks)
+                runs = compare(options, model, dtype, ranks)
+                print_row(model, dtype, ranks, runs)
 
 
 if __name__ == "__main__":

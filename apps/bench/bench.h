@@ -15,9 +15,11 @@ struct Options {
   std::string wait = "auto";
   std::string summary;
   double most_mb = 16;               ///< of an all-reduce
-  int pairs = 15;                    ///< of blocks with balancing on and off
-  double step_ms = 20;               ///< that a rank computes in a step
-  std::int64_t gradients = 250'000;  ///< of a step: 1 MB
+  std::int64_t gradients = 250'000;  ///< of a step, where it is the tail that is measured: 1 MB
+  std::string model = "cnn";         ///< of what else is measured in steps
+  std::int64_t batch = 64;           ///< samples a rank
+  double bucket_mb = 0.25;           ///< least size of a bucket where sums overlap backward
+  int pairs = 50;                    ///< of blocks of steps, taken in turn
 };
 
 using Json = nlohmann::ordered_json;
@@ -29,12 +31,12 @@ Json measure_all_reduce(Communicator& communicator, const Options& options);
 /// and what either tail adds to a step of this job's ranks.
 Json measure_tail(Communicator& communicator, const Options& options);
 
+/// How much of the communication hides behind backward: training steps with and without.
+Json measure_overlap(Communicator& communicator, const Options& options);
+
 /// Steps of equal ranks with balancing on and off, in turn; and what a steady step allocates and
 /// calls.
 Json measure_balancing(Communicator& communicator, const Options& options);
-
-/// Allocations of this process so far.
-std::int64_t allocations();
 
 /// Seconds that `action` takes.
 template <typename Action>

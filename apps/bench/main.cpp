@@ -1,31 +1,45 @@
 // evenstep-bench: what the collective engine costs on this machine.
 #include <fmt/format.h>
 
-#include <atomic>
+#include <dlfcn.h>
+#include <dnnl.h>
+
 #include <cstdlib>
 #include <new>
 
 #include "bench/bench.h"
+#include "bench/calls.h"
 #include "common/checks.h"
 #include "common/command_line.h"
 #include "common/mpi_program.h"
 #include "common/output_file.h"
 #include "evenstep/version.h"
+#include "kernels/network.h"
 
 namespace {
 
-std::atomic<std::int64_t> allocated = 0;
+// oneDNN keeps the arguments of a primitive on the heap while it runs: that is not ours to count.
+bool is_onednn(const void* caller) {
+  static const void* const library = [] {
+    Dl_info info{};
+    dladdr(reinterpret_cast<const void*>(&dnnl_engine_create), &info);
+    return static_cast<const void*>(info.dli_fbase);
+  }();
+  Dl_info info{};
+  return dladdr(caller, &info) != 0 && info.dli_fbase == library;
+}
 
-void* allocate(std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
+void* allocate(std::size_t size, const void* caller) {
+  using evenstep::bench::allocations;
+  if (allocations.counting) ++(is_onednn(caller) ? allocations.in_onednn : allocations.own);
   if (void* block = std::malloc(size)) return block;
   throw std::bad_alloc();
 }
 
 }  // namespace
 
-void* operator new(std::size_t size) { return allocate(size); }
-void* operator new[](std::size_t size) { return allocate(size); }
+void* operator new(std::size_t size) { return allocate(size, __builtin_return_address(0)); }
+void* operator new[](std::size_t size) { return allocate(size, __builtin_return_address(0)); }
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete[](void* block) noexcept { std::free(block); }
 void operator delete(void* block, std::size_t) noexcept { std::free(block); }
@@ -33,17 +47,18 @@ void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
 
 namespace evenstep::bench {
 
-std::int64_t allocations() { return allocated.load(std::memory_order_relaxed); }
+thread_local Allocations allocations;
 
 namespace {
 
-constexpr const char* parts[] = {"all", "allreduce", "tail", "balance"};
+constexpr const char* parts[] = {"all", "allreduce", "tail", "overlap", "balance"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
 
 Options parse_options(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Measures all-reduces, the tail and the cost of balancing on the ranks of an MPI job.",
+      "Measures all-reduces, the tail, overlap and the cost of balancing on the ranks of an MPI "
+      "job.",
       "evenstep-bench");
   app.option_defaults()->always_capture_default();
   app.add_option("--what", options.what, "to measure")->check(one_of(std::span(parts)));
@@ -52,9 +67,12 @@ Options parse_options(int argc, char** argv) {
   app.add_option("--most-mb", options.most_mb, "largest all-reduce")->check(real(0.001, 2000));
   app.add_option("--gradients", options.gradients, "of a step, in elements")
       ->check(whole(1, 1'000'000'000));
-  app.add_option("--step-ms", options.step_ms, "that a rank computes in a step")
-      ->check(real(0.01, 10'000));
-  app.add_option("--pairs", options.pairs, "of blocks of steps with balancing on and off")
+  app.add_option("--model", options.model, "network whose steps are timed")
+      ->check(one_of(kernels::model_names()));
+  app.add_option("--batch", options.batch, "samples a rank")->check(whole(1, 65536));
+  app.add_option("--bucket-mb", options.bucket_mb, "least size of a bucket where sums overlap")
+      ->check(real(0.001, 1024));
+  app.add_option("--pairs", options.pairs, "of blocks of steps, taken in turn")
       ->check(whole(1, 10'000));
   app.add_option("--summary", options.summary, "JSON of the results");
   parse_command_line(app, argc, argv);
@@ -74,6 +92,7 @@ void run(Communicator& communicator, const Options& options) {
   };
   if (wanted("allreduce")) summary["allreduce"] = measure_all_reduce(communicator, options);
   if (wanted("tail")) summary["tail"] = measure_tail(communicator, options);
+  if (wanted("overlap")) summary["overlap"] = measure_overlap(communicator, options);
   if (wanted("balance")) summary["balance"] = measure_balancing(communicator, options);
   if (communicator.rank() != 0) return;
   file.write(summary.dump(2) + "\n");

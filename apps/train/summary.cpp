@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <bit>
 #include <cstdio>
@@ -25,6 +26,13 @@ std::string parameter_hash(std::span<const float> parameters) {
   return fmt::format("{:016x}", hash);
 }
 
+// Largest resident size of this process so far.
+std::int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
 ordered_json my_means(const Finished& run) {
   const auto rank = static_cast<std::size_t>(run.communicator.rank());
   ordered_json mine = {{"rank", rank},
@@ -35,6 +43,7 @@ ordered_json my_means(const Finished& run) {
     mine[name(phase)] = run.statistics.phase_seconds(phase);
   mine["wait"] = run.statistics.wait_seconds();
   mine["parameter_hash"] = parameter_hash(run.parameters);
+  mine["peak_bytes"] = peak_bytes();
   return mine;
 }
 

@@ -1,11 +1,53 @@
-// The hot path: a steady step allocates nothing, also where the partition changes.
+// The hot path: a steady step allocates nothing and makes no system call outside the communicator,
+// also where the partition changes.
 #include <doctest/doctest.h>
+#include <sched.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <thread>
+
+#include "apps/common/system_calls.h"
 #include "evenstep/in_process.h"
 #include "evenstep/session.h"
 #include "tests/allocations.h"
 
 using namespace evenstep;
+
+// Threads wait for each other by system calls: in here they are not the session's.
+class AsideCommunicator final : public Communicator {
+ public:
+  explicit AsideCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  const std::string& host() const override { return inner_->host(); }
+  void start_sum(std::span<float> values) override {
+    aside([&] { inner_->start_sum(values); });
+  }
+  void start_sum(std::span<Bf16> values) override {
+    aside([&] { inner_->start_sum(values); });
+  }
+  bool progress() override {
+    bool done = false;
+    aside([&] { done = inner_->progress(); });
+    return done;
+  }
+  void wait() override {
+    aside([&] { inner_->wait(); });
+  }
+  std::vector<std::string> gather(const std::string& mine) override { return inner_->gather(mine); }
+  void abort(int exit_code) override { inner_->abort(exit_code); }
+  std::int64_t sum_calls() const override { return inner_->sum_calls(); }
+
+ private:
+  template <typename Call>
+  void aside(Call&& call) {
+    system_calls::set_aside(true);
+    call();
+    system_calls::set_aside(false);
+  }
+  std::unique_ptr<Communicator> inner_;
+};
 
 void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto",
                                    const char* wire = "f32") {
@@ -16,7 +58,8 @@ void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto
   InProcessWorld world(ranks);
   int resizes = 0;
   world.run([&](int rank) {
-    const auto communicator = world.communicator(rank);
+    const auto communicator = std::make_unique<AsideCommunicator>(world.communicator(rank));
+    bool counts = false;
     SessionOptions options;
     options.global_batch = 96;
     options.gradients = 10000;
@@ -30,6 +73,7 @@ void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto
     session.watch_parameters(parameters);
     for (int step = 0; step < 200; ++step) {
       if (step == warm_up) counting = true;
+      if (step == warm_up) counts = system_calls::start();
       const Share share = session.begin_step(step % 10 == 9 ? 50 : 96);
       const std::int64_t slow = step > 100 && rank == 1 ? 3 : 1 + rank;
       world.clock(rank).advance_ns(share.count * slow * 1'000'000);
@@ -37,14 +81,21 @@ void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto
       session.gradients_ready(0, share.count == 0 ? 0 : 10000);
       session.end_step({.weight = static_cast<double>(share.count), .loss = 1});
     }
+    const system_calls::Counts calls = system_calls::stop();
     counting = false;
+    CAPTURE(calls.last_own);
+    CHECK(calls.own == 0);
+    CHECK(calls.waiting == 0);
+    if (counts) CHECK(calls.set_aside > 0);
     if (rank == 0) resizes = session.resizes();
   });
   CHECK(resizes >= 2);
   CHECK(allocations == 0);
 }
 
-TEST_CASE("a steady step allocates nothing") { steady_steps_allocate_nothing("off"); }
+TEST_CASE("a steady step allocates nothing, and makes no system call") {
+  steady_steps_allocate_nothing("off");
+}
 
 TEST_CASE("nor does one that overlaps") { steady_steps_allocate_nothing("tests"); }
 
@@ -53,6 +104,30 @@ TEST_CASE("nor does one with a rotating tail") { steady_steps_allocate_nothing("
 TEST_CASE("nor one that measures ways to overlap, nor with bf16 on the wire") {
   steady_steps_allocate_nothing("auto");
   steady_steps_allocate_nothing("tests", "auto", "bf16");
+}
+
+TEST_CASE("system calls are counted, each where it belongs, and do what they do") {
+  if (!system_calls::start()) return;  // not on this system
+  const auto parent = getppid();
+  const bool failed = close(-1) != 0 && errno == EBADF;
+  sched_yield();
+  system_calls::set_aside(true);
+  getppid();
+  system_calls::set_aside(false);
+  const system_calls::Counts calls = system_calls::stop();
+  CHECK(parent == getppid());
+  CHECK(failed);
+  CHECK(calls.own == 2);
+  CHECK(calls.waiting == 1);
+  CHECK(calls.set_aside == 1);
+}
+
+TEST_CASE("a thread that is started is let through, and ends the counting") {
+  if (!system_calls::start()) return;
+  int value = 0;
+  std::thread([&] { value = 1; }).join();
+  CHECK(value == 1);
+  CHECK(system_calls::stop().own > 0);
 }
 
 TEST_CASE("the counter counts") {

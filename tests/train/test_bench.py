@@ -8,9 +8,9 @@ BENCH = os.environ.get("EVENSTEP_BENCH", str(job.ROOT / "build/apps/evenstep-ben
 
 
 class Bench(job.JobTest):
-    def bench(self, *flags, ranks=2):
-        summary = self.folder / "bench.json"
-        folder = self.folder / "run" / "outputs"
+    def bench(self, *flags, ranks=2, folder="run"):
+        folder = self.folder / folder / "outputs"
+        summary = folder / "bench.json"
         folder.mkdir(parents=True)
         running = job.Job([job.MPIRUN, "-n", ranks, BENCH, "--summary", summary, *flags], folder)
         result = running.end(120)
@@ -18,20 +18,47 @@ class Bench(job.JobTest):
         return json.loads(summary.read_text())
 
     def test_all_parts(self):
-        results = self.bench("--most-mb", 0.01, "--pairs", 2, "--step-ms", 1, "--gradients", 1000, ranks=3)
+        results = self.bench("--most-mb", 0.01, "--pairs", 2, "--gradients", 1000, "--model", "softmax", "--batch", 12,
+                             "--bucket-mb", 0.01, ranks=3)
         self.assertEqual(results["ranks"], 3)
-        sizes = results["allreduce"]["sizes"]
-        self.assertEqual([size["bytes"] for size in sizes], [256, 1024, 4096])
-        for size in sizes:
-            self.assertTrue(all(size[what] > 0 for what in ("ours_f32", "mpi_f32", "mpi_f64", "mpi_i64")), size)
+        algorithms = [part["algorithm"] for part in results["allreduce"]]
+        self.assertEqual(algorithms[0], "MPI's choice")
+        self.assertEqual(len(set(algorithms)), len(algorithms))
+        for part in results["allreduce"]:
+            self.assertEqual([size["bytes"] for size in part["sizes"]], [256, 1024, 4096])
+            for size in part["sizes"]:
+                self.assertTrue(all(size[what] > 0 for what in ("ours_f32", "ours_bf16", "mpi_f32", "mpi_f64",
+                                                                "mpi_i64")), size)
         tails = {(tail["ranks"], tail["tail"]): tail for tail in results["tail"]["in_process"]}
         self.assertEqual(tails[4096, "rotating"]["bytes"], tails[1024, "rotating"]["bytes"])
         self.assertEqual(tails[1024, "slots"]["bytes"] // 4 - 2, 16 * (tails[64, "slots"]["bytes"] // 4 - 2))
+        overlap = {way["name"]: way for way in results["overlap"]["ways"]}
+        self.assertEqual(overlap["off"]["buckets"], 1)
+        self.assertIsNone(overlap["off"]["hidden"])
+        self.assertEqual(overlap["tests, one chunk"]["buckets"], 3)
+        self.assertIsNotNone(overlap["tests, one chunk"]["hidden"])
         self.assertEqual(len(results["balance"]["ratios"]), 2)
-        self.assertEqual(results["balance"]["collectives_per_step"], 1)
+
+    def test_a_steady_step(self):
+        """Nothing allocated, one call of MPI, no system call but MPI's and the wait strategy's, for each way to wait."""
+        for wait in ("spin", "yield", "sleep"):
+            with self.subTest(wait):
+                step = self.bench("--what", "balance", "--pairs", 1, "--model", "mlp", "--batch", 12, "--wait", wait,
+                                  ranks=3, folder=wait)["balance"]["steady_step"]
+                self.assertEqual(step["allocations"], 0)
+                self.assertEqual(step["all_reduces"], 1)
+                self.assertGreater(step["allocations_in_onednn"], 0)
+                if wait == "spin":
+                    self.assertEqual(step["mpi_tests_and_waits"], 0)
+                else:
+                    self.assertGreaterEqual(step["mpi_tests_and_waits"], 1)
+                if step["system_calls"] is not None:  # as on Linux, x86-64
+                    self.assertEqual(step["system_calls"], 0)
+                    if wait == "spin":
+                        self.assertEqual(step["system_calls_waiting"], 0)
 
     def test_bad_input(self):
-        for flag, value in (("--what", "speed"), ("--pairs", "0"), ("--most-mb", "nan"), ("--wait", "long")):
+        for flag, value in (("--what", "speed"), ("--pairs", "0"), ("--model", "gpt9"), ("--batch", "0"), ("--most-mb", "nan"), ("--wait", "long")):
             folder = self.folder / flag / "outputs"
             folder.mkdir(parents=True)
             result = job.Job([job.MPIRUN, "-n", 2, BENCH, flag, value], folder).end(60)

@@ -75,6 +75,7 @@ class Outputs(job.JobTest):
             # Own time is the time outside of the collective, all of it in some phase.
             self.assertAlmostEqual(sum(rank[phase] for phase in PHASES), rank["own_seconds"],
                                    delta=0.1 * rank["own_seconds"] + 1e-4)
+            self.assertGreater(rank["peak_bytes"], 2 ** 20)
             self.assertEqual(rank["parameter_hash"], summary["parameter_hash"])
             self.assertEqual(rank["own_seconds"], summary["own_seconds"][rank["rank"]])
         self.assertAlmostEqual(sum(rank["share"] for rank in ranks), summary["samples"] / STEPS, places=6)

@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "bench/job.h"
+
+namespace evenstep::bench {
+namespace {
+
+constexpr int warm_up_steps = 10;
+constexpr int steps_a_block = 4;
+
+struct Way {
+  std::string name;
+  std::unique_ptr<Job> job;
+  std::vector<double> steps;
+  std::vector<double> waits;
+  std::vector<double> backwards;
+};
+
+// A share in one chunk leaves the most to overlap with: off is measured with both kinds of chunks.
+std::vector<Way> make_ways(Communicator& communicator, const Options& options) {
+  const auto whole = static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(options.batch)));
+  std::vector<Way> ways;
+  const auto add = [&](const char* name, const char* overlap, int last_chunk) {
+    ways.push_back(
+        {name,
+         std::make_unique<Job>(communicator, options, JobOptions{"off", overlap, last_chunk}),
+         {},
+         {},
+         {}});
+  };
+  add("off", "off", 1);
+  add("off, one chunk", "off", whole);
+  add("tests, one chunk", "tests", whole);
+  if (communicator.progress_thread() != ProgressThread::no)
+    add("thread, one chunk", "thread", whole);
+  return ways;
+}
+
+// Of the ranks: the time of the one that waits least is the communication's own.
+double least(Communicator& communicator, double mine) {
+  double least = mine;
+  for (const std::string& theirs : communicator.gather(fmt::format("{:.9e}", mine)))
+    least = std::min(least, std::stod(theirs));
+  return least;
+}
+
+}  // namespace
+
+Json measure_overlap(Communicator& communicator, const Options& options) {
+  std::vector<Way> ways = make_ways(communicator, options);
+  for (Way& way : ways) {
+    way.job->run(warm_up_steps);
+    way.job->take_means();
+  }
+  for (int pair = 0; pair < options.pairs; ++pair)
+    for (Way& way : ways) {
+      way.job->run(steps_a_block);
+      const Job::Means means = way.job->take_means();
+      way.steps.push_back(means.step);
+      way.waits.push_back(least(communicator, means.wait));
+      way.backwards.push_back(means.backward);
+    }
+  const bool speaks = communicator.rank() == 0;
+  if (speaks)
+    fmt::print("overlap, {}, {} samples a rank   step ms   wait ms   of off   hidden   buckets\n",
+               options.model, options.batch);
+  const Way& base = ways[1];
+  const double can_hide = std::min(median(base.waits), median(base.backwards));
+  Json results = {
+      {"model", options.model}, {"can_hide_seconds", can_hide}, {"ways", Json::array()}};
+  for (const Way& way : ways) {
+    const double hidden = (median(base.steps) - median(way.steps)) / can_hide;
+    const double of_off = median(way.steps) / median(ways[0].steps);
+    const bool overlaps = way.job->session().overlap() != Overlap::off;
+    results["ways"].push_back({{"name", way.name},
+                               {"step_seconds", median(way.steps)},
+                               {"wait_seconds", median(way.waits)},
+                               {"backward_seconds", median(way.backwards)},
+                               {"of_off", of_off},
+                               {"hidden", overlaps ? Json(hidden) : Json()},
+                               {"buckets", way.job->session().buckets()}});
+    if (speaks)
+      fmt::print("{:>32} {:>9.2f} {:>9.2f} {:>8.3f} {:>8} {:>9}\n", way.name,
+                 1e3 * median(way.steps), 1e3 * median(way.waits), of_off,
+                 overlaps ? fmt::format("{:.2f}", hidden) : "", way.job->session().buckets());
+  }
+  return results;
+}
+
+}  // namespace evenstep::bench
