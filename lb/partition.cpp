@@ -228,9 +228,11 @@ void refuse_if_infeasible(const Problem& problem) {
   const Capacity most = capacity(problem, largest_field);
   if (!most.holds(problem))
     throw InfeasiblePartition(
-        fmt::format("{} ranks can take at most {} samples, the global batch is {}; lower the "
+        fmt::format("{} ranks can take at most {} samples{}, the global batch is {}; lower the "
                     "global batch or raise the ranks' most",
-                    problem.ranks.size(), most.whole, problem.batch));
+                    problem.ranks.size(), most.whole,
+                    problem.granule > 1 ? fmt::format(" in granules of {}", problem.granule) : "",
+                    problem.batch));
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ class Solve(simulation.SimulationTest):
     def test_caps_below_the_batch(self):
         path = self.write("costs.csv", simulation.COSTS_HEADER, "0,0,0.001,,,10", "1,0,0.001,,,6")
         self.refused("--solve", path, "--global-batch", 17, rc=1, words=["16", "17"])
+        self.refused("--solve", path, "--global-batch", 16, "--granule", 4, rc=1, words=["12 samples in granules of 4", "16"])
 
     def test_a_hundred_thousand_ranks(self):
         rows = [f"{rank},0.004,{0.001 * (1 + rank % 3)},,," for rank in range(100_000)]
