@@ -68,9 +68,30 @@ SampleShape concat_shape(const Node& node) {
   return whole;
 }
 
-SampleShape output_shape(const Node& node, int classes) {
+SampleShape embedding_shape(const Node& node, int outputs) {
   const SampleShape& input = node.input_shapes[0];
-  const int outputs = node.spec.outputs == 0 ? classes : node.spec.outputs;
+  if (node.inputs[0] != Node::network_input || input.channels != 1 || input.width != 1) {
+    throw std::invalid_argument(
+        fmt::format("{}: an embedding reads the network's tokens, 1 x tokens x 1, not {}x{}x{}",
+                    node.spec.name, input.channels, input.height, input.width));
+  }
+  return {outputs, input.height, 1};
+}
+
+SampleShape attention_shape(const Node& node) {
+  const SampleShape& input = node.input_shapes[0];
+  const int heads = node.spec.heads;
+  if (heads < 1 || input.channels % 3 != 0 || input.channels / 3 % heads != 0) {
+    throw std::invalid_argument(
+        fmt::format("{}: {} heads cannot share {} features as queries, keys and values",
+                    node.spec.name, heads, input.channels));
+  }
+  return {input.channels / 3, input.height, input.width};
+}
+
+SampleShape output_shape(const Node& node) {
+  const SampleShape& input = node.input_shapes[0];
+  const int outputs = node.spec.outputs == 0 ? node.classes : node.spec.outputs;
   switch (node.spec.kind) {
     case convolution:
       return slide(node.spec, input, outputs);
@@ -83,10 +104,20 @@ SampleShape output_shape(const Node& node, int classes) {
       return sum_shape(node);
     case concat:
       return concat_shape(node);
+    case embedding:
+      return embedding_shape(node, outputs);
+    case token_linear:
+      return {outputs, input.height, input.width};
+    case tied_linear:
+      return {node.classes, input.height, input.width};
+    case attention:
+      return attention_shape(node);
     case batch_norm:
     case local_response_norm:
     case dropout:
     case relu:
+    case layer_norm:
+    case gelu:
       break;
   }
   return input;
@@ -94,18 +125,29 @@ SampleShape output_shape(const Node& node, int classes) {
 
 using Names = std::map<std::string, int>;
 
+int find(const LayerSpec& layer, const std::string& name, const Names& names) {
+  const auto found = names.find(name);
+  if (found == names.end()) {
+    throw std::invalid_argument(
+        fmt::format("{} reads '{}', which is no layer before it", layer.name, name));
+  }
+  return found->second;
+}
+
 std::vector<int> find_inputs(const LayerSpec& layer, int previous, const Names& names) {
   if (layer.from.empty()) return {previous};
   std::vector<int> inputs;
-  for (const std::string& name : layer.from) {
-    const auto found = names.find(name);
-    if (found == names.end()) {
-      throw std::invalid_argument(
-          fmt::format("{} reads '{}', which is no layer before it", layer.name, name));
-    }
-    inputs.push_back(found->second);
-  }
+  inputs.reserve(layer.from.size());
+  for (const std::string& name : layer.from) inputs.push_back(find(layer, name, names));
   return inputs;
+}
+
+void check_tie(const Node& node, const Node& source) {
+  if (source.spec.kind != embedding ||
+      source.output_shape.channels != node.input_shapes[0].channels)
+    throw std::invalid_argument(fmt::format("{}: '{}' is no embedding of {} features",
+                                            node.spec.name, source.spec.name,
+                                            node.input_shapes[0].channels));
 }
 
 }  // namespace
@@ -116,14 +158,18 @@ std::vector<Node> make_graph(std::span<const LayerSpec> layers, SampleShape inpu
   Names names;
   for (const LayerSpec& layer : layers) {
     const int index = static_cast<int>(nodes.size());
-    Node node{layer, find_inputs(layer, index - 1, names), {}, {}};
+    Node node{layer, find_inputs(layer, index - 1, names), {}, {}, classes};
     for (int i : node.inputs) {
       const bool first = i == Node::network_input;
       node.input_shapes.push_back(first ? input : nodes[static_cast<std::size_t>(i)].output_shape);
     }
     if (layer.window == whole_image)
       node.spec.window = {node.input_shapes[0].height, node.input_shapes[0].width};
-    node.output_shape = output_shape(node, classes);
+    node.output_shape = output_shape(node);
+    if (layer.kind == tied_linear) {
+      node.weights_of = find(layer, layer.weights_of, names);
+      check_tie(node, nodes[static_cast<std::size_t>(node.weights_of)]);
+    }
     nodes.push_back(std::move(node));
     names[layer.name] = index;
   }
@@ -152,13 +198,15 @@ ParameterRange channel_range(const Node& node, const char* what, std::int64_t fi
       node.spec.name + what, first, channels, {channels}, 1, {InitialValue::Kind::constant, start}};
 }
 
-/// What the weights of a convolution or linear layer look like; of others, nothing.
+/// What the weights of a convolution or linear layer look like, its own or not; of others, nothing.
 std::vector<std::int64_t> weight_shape(const Node& node) {
   const SampleShape& input = node.input_shapes[0];
   const Window& window = node.spec.window;
   const std::int64_t outputs = node.output_shape.channels;
   if (node.spec.kind == convolution) return {outputs, input.channels, window.height, window.width};
   if (node.spec.kind == linear) return {outputs, input.elements()};
+  if (node.spec.kind == token_linear || node.spec.kind == tied_linear)
+    return {outputs, input.channels};
   return {};
 }
 
@@ -166,12 +214,27 @@ std::int64_t product(std::span<const std::int64_t> values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{1}, std::multiplies());
 }
 
+/// Of the tokens, then of their places. The weights of tokens may be a tied layer's, too: their
+/// fan_in is its.
+std::vector<ParameterRange> embedding_ranges(const Node& node, std::int64_t first) {
+  const InitialValue start{InitialValue::Kind::normal, node.spec.deviation};
+  const std::int64_t features = node.output_shape.channels;
+  const auto range = [&](const char* what, std::int64_t at, std::int64_t rows) {
+    return ParameterRange{node.spec.name + what, at,       rows * features,
+                          {rows, features},      features, start};
+  };
+  return {range(".tokens", first, node.classes),
+          range(".places", first + node.classes * features, node.output_shape.height)};
+}
+
 }  // namespace
 
 std::vector<ParameterRange> parameter_ranges(const Node& node, std::int64_t first) {
   const LayerSpec& layer = node.spec;
   const std::int64_t outputs = node.output_shape.channels;
-  if (layer.kind == batch_norm) {
+  if (layer.kind == embedding) return embedding_ranges(node, first);
+  if (layer.kind == tied_linear) return {};
+  if (layer.kind == batch_norm || layer.kind == layer_norm) {
     return {channel_range(node, ".weight", first, 1),
             channel_range(node, ".bias", first + outputs, 0)};
   }
@@ -201,6 +264,7 @@ std::vector<ParameterRange> average_ranges(const Node& node, std::int64_t first)
 std::int64_t forward_flops(const Node& node) {
   const std::vector<std::int64_t> shape = weight_shape(node);
   const std::int64_t places = std::int64_t{node.output_shape.height} * node.output_shape.width;
+  if (node.spec.kind == attention) return 4 * places * places * node.output_shape.channels;
   return shape.empty() ? 0 : 2 * product(shape) * places;  // each weight once an output pixel
 }
 

@@ -29,6 +29,13 @@ enum class LayerKind {
   linear,  ///< takes a sample's elements in channel, height, width order
   add,     ///< the sum of two tensors of one shape: a residual join
   concat,  ///< the channels of tensors of one height and width, one behind the other
+  // Of sequences: a token is a pixel of an image one pixel wide, and its features are channels.
+  embedding,     ///< of the network's tokens, plus that of their places
+  layer_norm,    ///< over each token's features
+  gelu,          ///< in its tanh form
+  token_linear,  ///< the same for each token
+  tied_linear,   ///< likewise, by an embedding's weights, without bias
+  attention,     ///< causal; each head's queries first, then all keys, then all values
 };
 
 /// What convolutions and pools move over their input.
@@ -66,11 +73,13 @@ struct LayerSpec {
   std::vector<std::string> from = {};  ///< the layers it reads; none: the one before it
   Start start = Start::fan_in;
   double deviation = 0;         ///< of Start::normal
-  double epsilon = 1e-5;        ///< of batch_norm
+  double epsilon = 1e-5;        ///< of batch_norm and layer_norm
   double rate = 0;              ///< of dropout: how much is dropped
   double alpha = 0;             ///< of local_response_norm, whose window is a square
   double beta = 0;              ///< of local_response_norm
   bool across_channels = true;  ///< of local_response_norm
+  int heads = 1;                ///< of attention
+  std::string weights_of = {};  ///< the embedding whose weights a tied_linear has
 };
 
 /// A layer in its place in a network.
@@ -81,6 +90,8 @@ struct Node {
   std::vector<int> inputs;  ///< earlier nodes, or network_input
   std::vector<SampleShape> input_shapes;
   SampleShape output_shape;
+  int classes = 0;     ///< of the network; for sequences, the vocabulary
+  int weights_of = 0;  ///< the embedding of a tied_linear
 };
 
 /// Finds each layer's inputs and shapes. Throws std::invalid_argument where a layer names one that
@@ -92,7 +103,8 @@ std::vector<ParameterRange> parameter_ranges(const Node& node, std::int64_t firs
 /// A node's running averages: mean and variance of batch norm.
 std::vector<ParameterRange> average_ranges(const Node& node, std::int64_t first = 0);
 
-/// Two for each multiplication of a weight with a value, in forward of one sample.
+/// Two for each multiplication of a weight with a value, in forward of one sample; in attention,
+/// of values with each other, masked or not.
 std::int64_t forward_flops(const Node& node);
 
 /// All parameters in the order in which backward fills their gradients: the last layer first; then

@@ -57,10 +57,10 @@ struct ParameterRange {
   bool trained = true;  ///< false: a running average of batch norm
 };
 
-/// Sums over the samples of one chunk, never means: averaging is done after the all-reduce.
+/// Sums over the targets of one chunk, never means: averaging is done after the all-reduce.
 struct LossSums {
   double loss = 0;           ///< cross-entropy, nats
-  std::int64_t correct = 0;  ///< samples whose largest output is their label
+  std::int64_t correct = 0;  ///< targets whose largest output is their label
 };
 
 /// Called in backward of the last chunk, as soon as gradients [first, first + count) are final.
@@ -91,6 +91,8 @@ class Trainable {
   virtual std::int64_t trained_count() const = 0;
   /// Of one sample, in convolutions and linear layers: two for each multiplication.
   virtual std::int64_t forward_flops() const = 0;
+  /// Predictions of one sample, each of which counts in losses and averages: of a sequence, tokens.
+  virtual std::int64_t targets() const { return 1; }
   /// Samples that batch norm takes together, 1 without it. A share must be a multiple of it, but
   /// for a rest of the global batch that comes first: then the groups do not depend on how the
   /// batch is cut into shares.
@@ -124,14 +126,17 @@ class Trainable {
   virtual void set_profile(Profile* profile) = 0;
 };
 
-/// A network of layers, whose samples are images. It keeps partial sums to itself: `gradients` may
-/// be empty but in a share's last pass.
+/// A network of layers, whose samples are images or sequences of tokens. It keeps partial sums to
+/// itself: `gradients` may be empty but in a share's last pass.
 class Network : public Trainable {
  public:
   /// Where the caller writes a chunk's images: largest_chunk x channels x height x width, row
   /// major; a chunk of n samples uses the first n.
   virtual std::span<float> images() = 0;
-  /// Where the caller writes a chunk's labels, in [0, classes).
+  /// Likewise tokens, in [0, classes), for a network that begins with an embedding: largest_chunk x
+  /// input height. Others leave them alone.
+  virtual std::span<std::int32_t> tokens() = 0;
+  /// Where the caller writes a chunk's labels, in [0, classes): targets() a sample.
   virtual std::span<std::int32_t> labels() = 0;
   /// Where the caller writes each sample's position in the whole run, which dropout is keyed by.
   virtual std::span<std::uint64_t> sample_keys() = 0;

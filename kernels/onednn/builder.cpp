@@ -7,16 +7,21 @@
 #include <fmt/format.h>
 
 #include "kernels/onednn/add.h"
+#include "kernels/onednn/attention.h"
 #include "kernels/onednn/batch_norm.h"
 #include "kernels/onednn/concat.h"
 #include "kernels/onednn/convolution.h"
 #include "kernels/onednn/dropout.h"
+#include "kernels/onednn/embedding.h"
+#include "kernels/onednn/gelu.h"
+#include "kernels/onednn/layer_norm.h"
 #include "kernels/onednn/linear.h"
 #include "kernels/onednn/local_response_norm.h"
 #include "kernels/onednn/max_pooling.h"
 #include "kernels/onednn/pooled_convolution.h"
 #include "kernels/onednn/pooling.h"
 #include "kernels/onednn/relu.h"
+#include "kernels/onednn/token_linear.h"
 
 namespace evenstep::kernels::onednn {
 namespace {
@@ -47,7 +52,12 @@ class Builder {
   std::unique_ptr<Layer> make_batch_norm(std::size_t node);
   std::unique_ptr<Layer> make_add(std::size_t node);
   std::unique_ptr<Layer> make_concat(std::size_t node);
+  std::unique_ptr<Layer> make_embedding(std::size_t node);
+  std::unique_ptr<Layer> make_layer_norm(std::size_t node);
+  std::unique_ptr<Layer> make_token_linear(std::size_t node);
+  const Embedding* embedding(const Node& node) const;
   Tensor read(Reading reading);
+  Tensor note_input(const Tensor& tensor);
   bool may_overwrite(int node) const;
   bool may_share_gradients(int sole, Reading reading) const;
   bool is_followed_by(LayerKind kind, std::size_t node) const;
@@ -106,6 +116,11 @@ Tensor Builder::read(Reading reading) {
       tensor.add_gradients(context_.plan, gradients.get_desc());
     placed.parts.push_back({tensor, sum});
   }
+  return note_input(tensor);
+}
+
+Tensor Builder::note_input(const Tensor& tensor) {
+  PlacedLayer& placed = layers_.back();
   placed.inputs.push_back(tensor);
   placed.passes_gradients = placed.passes_gradients || tensor.has_gradients();
   return tensor;
@@ -121,6 +136,8 @@ void Builder::add_layer(std::size_t node) {
     for (const ParameterRange& range : parameter_ranges(nodes_[node])) placed.count += range.count;
     for (const ParameterRange& range : average_ranges(nodes_[node]))
       placed.averages_count += range.count;
+    placed.trains =
+        placed.trains || placed.count > 0 || nodes_[node].spec.kind == LayerKind::tied_linear;
     placed.name += (placed.name.empty() ? "" : "+") + nodes_[node].spec.name;
     placed.forward_flops += forward_flops(nodes_[node]);
   }
@@ -153,11 +170,22 @@ std::unique_ptr<Layer> Builder::make_layer(std::size_t n) {
       return make_add(n);
     case LayerKind::concat:
       return make_concat(n);
+    case LayerKind::embedding:
+      return make_embedding(n);
+    case LayerKind::layer_norm:
+      return make_layer_norm(n);
+    case LayerKind::token_linear:
+    case LayerKind::tied_linear:
+      return make_token_linear(n);
+    case LayerKind::attention:
+      return std::make_unique<Attention>(context_, read({n, 0}), node.spec.heads);
+    case LayerKind::gelu:
     case LayerKind::relu:
       break;
   }
   if (!may_overwrite(node.inputs[0]))
     throw std::logic_error(fmt::format("{}: what it reads is needed elsewhere", node.spec.name));
+  if (node.spec.kind == LayerKind::gelu) return std::make_unique<Gelu>(context_, read({n, 0}));
   return std::make_unique<Relu>(read({n, 0}));
 }
 
@@ -205,6 +233,47 @@ std::unique_ptr<Layer> Builder::make_concat(std::size_t n) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < nodes_[n].inputs.size(); ++i) inputs.push_back(read({n, i}));
   return std::make_unique<Concat>(context_, std::move(inputs));
+}
+
+std::unique_ptr<Layer> Builder::make_embedding(std::size_t n) {
+  const bool tied = std::ranges::any_of(nodes_, [&](const Node& node) {
+    return node.spec.kind == LayerKind::tied_linear && node.weights_of == static_cast<int>(n);
+  });
+  return std::make_unique<Embedding>(context_, nodes_[n], tied);
+}
+
+/// Of the layer whose weights a tied one has; null for others.
+const Embedding* Builder::embedding(const Node& node) const {
+  if (node.spec.kind != LayerKind::tied_linear) return nullptr;
+  const std::size_t layer = output(node.weights_of).layer;
+  return dynamic_cast<const Embedding*>(layers_[layer].layer.get());
+}
+
+/// It adds to the gradients that the input's later readers left, in backward, without a part apart.
+std::unique_ptr<Layer> Builder::make_layer_norm(std::size_t n) {
+  const Node& node = nodes_[n];
+  const Output& input = output(node.inputs[0]);
+  const bool adds = input.readers.back() != Reading{n, 0};
+  return std::make_unique<LayerNorm>(context_, note_input(input.tensor), node.spec.epsilon, adds);
+}
+
+/// Takes the residual sum behind it along.
+std::unique_ptr<Layer> Builder::make_token_linear(std::size_t n) {
+  const Node& node = nodes_[n];
+  const Tensor input = read({n, 0});
+  TokenLinear::Options options{.outputs = node.output_shape.channels,
+                               .logits = n + 1 == nodes_.size(),
+                               .tied = embedding(node)};
+  if (is_followed_by(LayerKind::add, n)) {
+    const std::vector<int>& inputs = nodes_[n + 1].inputs;
+    options.residual = read({n + 1, inputs[0] == static_cast<int>(n) ? 1U : 0U});
+    done_ = n + 1;
+  }
+  const std::optional<Tensor> residual = options.residual;
+  auto layer = std::make_unique<TokenLinear>(context_, input, std::move(options));
+  if (residual && residual->has_gradients())
+    context_.plan.share(layer->output().gradients_region, residual->gradients_region);
+  return layer;
 }
 
 /// Whether nothing reads the node but the next one, which is of this kind.

@@ -24,6 +24,7 @@ struct PlacedLayer {
   std::int64_t forward_flops = 0;  ///< of one sample, see Profile
   std::int64_t first = 0;
   std::int64_t count = 0;
+  bool trains = false;  ///< has weights, its own or another layer's
   std::int64_t averages_first = 0;
   std::int64_t averages_count = 0;
   std::vector<Tensor> inputs;

@@ -53,6 +53,7 @@ struct Context {
   int granule = 1;  ///< samples that batch norm takes together
   std::uint64_t seed = 0;
   std::vector<std::uint64_t> sample_keys;  ///< of the staged samples
+  std::vector<std::int32_t> tokens;        ///< likewise, of sequences
   /// Gradients of the current chunk on their way into a layer's sums.
   MemoryPlan::Region weight_part;
   MemoryPlan::Region bias_part;

@@ -29,9 +29,11 @@ class OneDnnNetwork : public Network {
   }
   std::int64_t trained_count() const override;
   std::int64_t forward_flops() const override { return forward_flops_; }
+  std::int64_t targets() const override { return targets_; }
   int granule() const override { return context_.granule; }
   void load_parameters(std::span<const float> parameters) override;
   std::span<float> images() override;
+  std::span<std::int32_t> tokens() override { return context_.tokens; }
   std::span<std::int32_t> labels() override { return labels_; }
   std::span<std::uint64_t> sample_keys() override { return context_.sample_keys; }
   LossSums forward(int chunk_size) override;
@@ -61,6 +63,7 @@ class OneDnnNetwork : public Network {
   Tensor input_;
   std::vector<PlacedLayer> layers_;
   std::int64_t forward_flops_ = 0;
+  std::int64_t targets_ = 1;
   std::optional<std::size_t> forward_size_;  // of the chunk that forward ran last
   std::unique_ptr<SoftmaxCrossEntropy> loss_;
   std::vector<float> staged_images_;  // bf16 only: fp32 images on their way into input_
@@ -72,7 +75,10 @@ class OneDnnNetwork : public Network {
 constexpr int norm_group = 16;
 
 void check_layers(std::span<const LayerSpec> layers) {
-  if (layers.empty() || layers.back().kind != LayerKind::linear || layers.back().outputs != 0) {
+  const auto kind = layers.empty() ? LayerKind::relu : layers.back().kind;
+  const bool linear = kind == LayerKind::linear || kind == LayerKind::token_linear ||
+                      kind == LayerKind::tied_linear;
+  if (!linear || layers.back().outputs != 0) {
     throw std::invalid_argument("a model must end in a linear layer with an output for each class");
   }
 }
@@ -81,10 +87,10 @@ OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOpt
     : options_(options),
       ranges_(parameter_ranges(layers, options.input, options.classes)),
       context_(ChunkMenu(options.largest_chunk, options.last_chunk), options.dtype),
-      input_(make_input()),
-      labels_(static_cast<std::size_t>(context_.menu.largest())) {
+      input_(make_input()) {
+  const auto samples = static_cast<std::size_t>(context_.menu.largest());
   if (context_.dtype == Dtype::bf16) {
-    staged_images_.resize(labels_.size() * static_cast<std::size_t>(options.input.elements()));
+    staged_images_.resize(samples * static_cast<std::size_t>(options.input.elements()));
   }
   check_layers(layers);
   const std::vector<Node> nodes = make_graph(layers, options.input, options.classes);
@@ -94,10 +100,14 @@ OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOpt
       context_.granule = std::min(norm_group, context_.menu.largest());
   }
   context_.seed = options.seed;
-  context_.sample_keys.resize(labels_.size());
+  context_.sample_keys.resize(samples);
+  if (nodes[0].spec.kind == LayerKind::embedding)
+    context_.tokens.resize(samples * static_cast<std::size_t>(options.input.height));
   layers_ = build_layers(context_, nodes, input_);
-  loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, layers_.back().layer->output(),
-                                                options.label_smoothing);
+  const Tensor& logits = layers_.back().layer->output();
+  targets_ = logits.shape.elements() / options.classes;
+  labels_.resize(samples * static_cast<std::size_t>(targets_));
+  loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, logits, options.label_smoothing);
   context_.plan.commit();
   touch_everything();
 }
@@ -186,8 +196,8 @@ LossSums OneDnnNetwork::run(int chunk_size, void (Layer::*step)(std::size_t)) {
     (layers_[i].layer.get()->*step)(size);
     lap(i, Profile::Part::forward);
   }
-  const LossSums sums =
-      loss_->forward(size, std::span(labels_).first(static_cast<std::size_t>(chunk_size)));
+  const auto targets = static_cast<std::size_t>(chunk_size * targets_);
+  const LossSums sums = loss_->forward(size, std::span(labels_).first(targets));
   lap(layers_.size(), Profile::Part::forward);
   return sums;
 }
@@ -221,7 +231,7 @@ void OneDnnNetwork::lap(std::size_t row, Profile::Part part) const {
 Profile OneDnnNetwork::make_profile() const {
   std::vector<Profile::Row> rows;
   for (const PlacedLayer& placed : layers_) {
-    const int products = (placed.count > 0 ? 1 : 0) + (placed.passes_gradients ? 1 : 0);
+    const int products = placed.passes_gradients ? 2 : 1;
     rows.push_back({.layer = placed.name,
                     .forward_flops = placed.forward_flops,
                     .backward_flops = products * placed.forward_flops});
@@ -239,7 +249,7 @@ void OneDnnNetwork::backward_layer(std::size_t index, std::size_t size, Pass pas
     if (pass.last && ready) (*ready)(first, count);
     start_lap();  // what `ready` took is communication
   };
-  if (placed.count > 0) {
+  if (placed.trains) {
     const auto own = pass.last ? part(gradients, placed.first, placed.count) : std::span<float>();
     placed.layer->backward_parameters(size, pass, own);
     tell(placed.first, placed.count);

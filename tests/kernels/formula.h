@@ -48,8 +48,15 @@ inline float image_value(std::int64_t position) {
   return unit_value(1, static_cast<std::uint32_t>(position));
 }
 
-inline std::int32_t label_of(std::int64_t sample, int classes) {
-  return static_cast<std::int32_t>(scramble(2, static_cast<std::uint32_t>(sample)) %
+/// Label of a sample, or of a target of all samples' targets laid end to end.
+inline std::int32_t label_of(std::int64_t target, int classes) {
+  return static_cast<std::int32_t>(scramble(2, static_cast<std::uint32_t>(target)) %
+                                   static_cast<std::uint32_t>(classes));
+}
+
+/// Token `position` of all samples' tokens laid end to end.
+inline std::int32_t token_of(std::int64_t position, int classes) {
+  return static_cast<std::int32_t>(scramble(3, static_cast<std::uint32_t>(position)) %
                                    static_cast<std::uint32_t>(classes));
 }
 

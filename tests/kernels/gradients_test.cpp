@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/gpt.h"
 #include "kernels/models.h"
 #include "tests/kernels/harness.h"
 #include "tests/kernels/reference_model.h"
@@ -28,6 +30,13 @@ LayerSpec conv(const char* name, int outputs, bool bias = true) {
   return {convolution, name, outputs, square(3, 1, 1), bias};
 }
 LayerSpec pool(const char* name) { return {max_pooling, name, 0, square(2, 2)}; }
+
+LayerSpec embed(int width) { return {embedding, "embedding", width}; }
+LayerSpec per_token(const char* name, int outputs = 0) { return {token_linear, name, outputs}; }
+LayerSpec attend(int heads) { return {.kind = attention, .name = "attention", .heads = heads}; }
+LayerSpec tied(const char* name) {
+  return {.kind = tied_linear, .name = name, .weights_of = "embedding"};
+}
 
 std::vector<LayerSpec> layers_of(const char* model) { return find_model(model).layers(); }
 
@@ -188,6 +197,30 @@ std::vector<Case> cases() {
        {1, 4, 4},
        3},
       {"pooling first", {pool("p"), {relu, "r"}, {linear, "fc"}}, {3, 6, 4}, 3},
+      {"embedding", {embed(5), per_token("fc")}, {1, 6, 1}, 7},
+      {"tied embedding", {embed(5), tied("fc")}, {1, 3, 1}, 7},
+      {"layer norm",
+       {embed(6), {.kind = layer_norm, .name = "n", .epsilon = 1e-3}, per_token("fc")},
+       {1, 4, 1},
+       5},
+      {"layer norm of what is read twice",
+       {embed(6),
+        {layer_norm, "n"},
+        per_token("a", 6),
+        {.kind = add, .name = "sum", .from = {"a", "embedding"}},
+        {layer_norm, "m"},
+        {.kind = add, .name = "sum2", .from = {"m", "sum"}},
+        per_token("fc")},
+       {1, 4, 1},
+       5},
+      {"GELU", {embed(6), per_token("a", 9), {gelu, "g"}, per_token("fc")}, {1, 4, 1}, 5},
+      {"attention", {embed(8), per_token("qkv", 24), attend(2), per_token("fc")}, {1, 9, 1}, 5},
+      {"attention over several blocks of queries",
+       {embed(4), per_token("qkv", 15), attend(1), per_token("fc")},
+       {1, 70, 1},
+       5},
+      {"linear layer over a sequence", {embed(5), {linear, "fc"}}, {1, 6, 1}, 7},
+      {"gpt", gpt_layers({.layers = 2, .heads = 3, .width = 12}), {1, 10, 1}, 11},
       {"softmax", layers_of("softmax"), {1, 6, 6}, 10},
       {"mlp", layers_of("mlp"), {1, 4, 4}, 10},
       {"cnn", layers_of("cnn"), {1, 8, 8}, 10},
@@ -201,11 +234,15 @@ struct Samples {
 };
 
 Samples formula_samples(const Case& c, int count) {
+  const bool sequences = c.layers[0].kind == embedding;
+  const bool each = sequences && c.layers.back().kind != linear;  // token has a target
   Samples samples;
   for (std::int64_t i = 0; i < count * c.input.elements(); ++i) {
-    samples.images.push_back(static_cast<double>(image_value(i)));
+    samples.images.push_back(sequences ? token_of(i, c.classes)
+                                       : static_cast<double>(image_value(i)));
   }
-  for (int i = 0; i < count; ++i) samples.labels.push_back(label_of(i, c.classes));
+  for (int i = 0; i < (each ? count * c.input.height : count); ++i)
+    samples.labels.push_back(label_of(i, c.classes));
   return samples;
 }
 
@@ -236,7 +273,8 @@ double scale_of(std::span<const float> gradients) {
 }
 
 void check_case(const Case& c, int batch) {
-  CAPTURE(c.what);
+  const std::string what = c.what;
+  CAPTURE(what);
   CAPTURE(batch);
   NetworkOptions options;
   options.input = c.input;
@@ -319,7 +357,7 @@ std::unique_ptr<Network> network_of(const char* model, Dtype dtype, int largest_
   options.model = model;
   options.dtype = dtype;
   options.largest_chunk = largest_chunk;
-  auto network = make_network(options);
+  auto network = make_any_network(options);
   network->load_parameters(formula_parameters(*network));
   return network;
 }
@@ -327,7 +365,7 @@ std::unique_ptr<Network> network_of(const char* model, Dtype dtype, int largest_
 TEST_CASE("a share's gradients do not depend on how it is cut") {
   const std::vector<std::vector<int>> cuts = {
       {32}, {16, 16}, {8, 8, 8, 8}, {1, 1, 2, 4, 8, 16}, {16, 8, 4, 2, 1, 1}, {4, 16, 4, 8}};
-  for (const char* model : {"softmax", "mlp", "cnn"}) {
+  for (const char* model : {"softmax", "mlp", "cnn", "gpt"}) {
     for (Dtype dtype : dtypes()) {
       CAPTURE(model);
       CAPTURE(static_cast<int>(dtype));
@@ -360,41 +398,40 @@ TEST_CASE("gradients of a share of many samples are sums of all of them") {
 }
 
 TEST_CASE("ready names every range once, ascending, with final values") {
-  NetworkOptions options;
-  options.largest_chunk = 4;
-  const auto network = make_network(options);
-  network->load_parameters(formula_parameters(*network));
-  std::vector<float> gradients(static_cast<std::size_t>(network->parameter_count()));
-  std::vector<float> when_ready(gradients.size());
-  std::int64_t reached = 0;
-  const GradientReady ready = [&](std::int64_t first, std::int64_t count) {
-    CHECK(first == reached);
-    std::copy_n(gradients.begin() + first, count, when_ready.begin() + first);
-    reached = first + count;
-  };
-  const std::vector<int> chunks = {2, 4, 4};
-  run_chunks(*network, chunks, 10, gradients, &ready);
-  CHECK(reached == network->parameter_count());
-  CHECK(when_ready == gradients);
+  for (const char* model : {"cnn", "gpt"}) {
+    CAPTURE(model);
+    const auto network = network_of(model, Dtype::f32, 4);
+    std::vector<float> gradients(static_cast<std::size_t>(network->parameter_count()));
+    std::vector<float> when_ready(gradients.size());
+    std::int64_t reached = 0;
+    const GradientReady ready = [&](std::int64_t first, std::int64_t count) {
+      CHECK(first == reached);
+      std::copy_n(gradients.begin() + first, count, when_ready.begin() + first);
+      reached = first + count;
+    };
+    const std::vector<int> chunks = {2, 4, 4};
+    run_chunks(*network, chunks, 10, gradients, &ready);
+    CHECK(reached == network->parameter_count());
+    CHECK(when_ready == gradients);
+  }
 }
 
 TEST_CASE("forward alone between two chunks does not disturb the sums") {
-  NetworkOptions options;
-  options.model = "mlp";
-  options.largest_chunk = 8;
-  const auto network = make_network(options);
-  network->load_parameters(formula_parameters(*network));
-  const std::vector<float> expected = gradients_of(*network, {8, 8}, 10);
-  std::vector<float> gradients(expected.size());
-  stage(*network, 0, 8, 10);
-  network->forward(8);
-  network->backward(8, {true, false}, {}, nullptr);
-  stage(*network, 40, 4, 10);
-  network->forward(4);
-  stage(*network, 8, 8, 10);
-  network->forward(8);
-  network->backward(8, {false, true}, gradients, nullptr);
-  CHECK(gradients == expected);
+  for (const char* model : {"mlp", "gpt"}) {
+    CAPTURE(model);
+    const auto network = network_of(model, Dtype::f32, 8);
+    const std::vector<float> expected = gradients_of(*network, {8, 8}, 10);
+    std::vector<float> gradients(expected.size());
+    stage(*network, 0, 8, 10);
+    network->forward(8);
+    network->backward(8, {true, false}, {}, nullptr);
+    stage(*network, 40, 4, 10);
+    network->forward(4);
+    stage(*network, 8, 8, 10);
+    network->forward(8);
+    network->backward(8, {false, true}, gradients, nullptr);
+    CHECK(gradients == expected);
+  }
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "kernels/gpt.h"
 #include "kernels/network.h"
 #include "tests/kernels/formula.h"
 
@@ -20,8 +22,13 @@ inline void stage(Network& network, std::int64_t first, int count, int classes) 
   for (std::int64_t i = 0; i < count * elements; ++i) {
     network.images()[static_cast<std::size_t>(i)] = image_value(first * elements + i);
   }
+  const auto tokens = static_cast<std::int64_t>(network.tokens().size()) / network.menu().largest();
+  for (std::int64_t i = 0; i < count * tokens; ++i)
+    network.tokens()[static_cast<std::size_t>(i)] = token_of(first * tokens + i, classes);
+  for (std::int64_t i = 0; i < count * network.targets(); ++i)
+    network.labels()[static_cast<std::size_t>(i)] =
+        label_of(first * network.targets() + i, classes);
   for (int i = 0; i < count; ++i) {
-    network.labels()[static_cast<std::size_t>(i)] = label_of(first + i, classes);
     network.sample_keys()[static_cast<std::size_t>(i)] = static_cast<std::uint64_t>(first + i);
   }
 }
@@ -40,6 +47,15 @@ inline LossSums run_chunks(Network& network, std::span<const int> chunks, int cl
     done += chunks[i];
   }
   return sums;
+}
+
+/// The language model of the tests that compare with PyTorch, and of others.
+inline constexpr GptOptions small_gpt{
+    .layers = 2, .heads = 4, .width = 32, .context = 16, .vocabulary = 50};
+
+/// `options.model`, which may be "gpt": the small one.
+inline std::unique_ptr<Network> make_any_network(const NetworkOptions& options) {
+  return options.model == "gpt" ? make_gpt(small_gpt, options) : make_network(options);
 }
 
 /// Whether oneDNN may use all instructions of this set (ONEDNN_MAX_CPU_ISA counts).

@@ -6,18 +6,17 @@ Run by hand when a model changes; needs torch and numpy, which the tests themsel
 Weights, images and labels come from the whole-number formula of formula.h, so that only losses are
 stored. A step takes the next samples; batch norm takes the groups that the network takes: chunks of
 the share in powers of two, the smallest first, cut into groups of at most 16. The models are
-written down once more here, in the order of their layers, with the dropout of inception3 left out.
+written down once more, in the order of their layers, with the dropout of inception3 left out.
 """
 import json
 import pathlib
 import sys
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from make_reference import cnn, mlp, scramble, softmax, unit_values, weight_scale
+from make_reference import cnn, fill, gpt, inputs_of, labels_of, mlp, softmax
 
 GROUP = 16
 
@@ -174,23 +173,8 @@ CASES = (
     ("resnet56", lambda: cifar_resnet(9), CIFAR, 10, 16, 20, 0.0001),
     ("resnet50", resnet50, (3, 64, 64), 1000, 8, 1, 0.00005),
     ("inception3", inception3, (3, 107, 107), 1000, 8, 1, 0.0005),
+    ("gpt", gpt, (1, 16, 1), 50, 12, 20, 0.01),
 )
-
-
-def fill(model):
-    """As formula.h: the last layer first, within a layer the weight, then the bias."""
-    leaves = [m for m in model.modules() if list(m.parameters(recurse=False))]
-    stream = 100
-    for leaf in reversed(leaves):
-        for name in ("weight", "bias"):
-            tensor = getattr(leaf, name)
-            if tensor is None:
-                continue
-            scale = 0.125 if tensor.dim() == 1 else weight_scale(tensor[0].numel())
-            centre = 1 if isinstance(leaf, nn.BatchNorm2d) and name == "weight" else 0
-            values = centre + unit_values(stream, tensor.numel()) * scale
-            tensor.data = torch.tensor(values, dtype=torch.float32).reshape(tensor.shape)
-            stream += 1
 
 
 def groups(batch):
@@ -202,18 +186,13 @@ def groups(batch):
 def curve(build, image, classes, batch, steps, rate):
     model = build()
     fill(model)
-    elements = int(np.prod(image))
     losses = []
     for step in range(steps):
         model.zero_grad()
         sample, total = step * batch, 0.0
         for size in groups(batch):
-            positions = np.arange(sample * elements, (sample + size) * elements)
-            pixels = (scramble(1, positions).astype(np.int64) % 2048 - 1024) / 1024
-            images = torch.tensor(pixels, dtype=torch.float32).reshape(size, *image)
-            labels = scramble(2, np.arange(sample, sample + size)) % classes
-            loss = F.cross_entropy(model(images), torch.tensor(labels.astype(np.int64)),
-                                   reduction="sum")
+            logits = model(inputs_of(model, sample, size, image))
+            loss = F.cross_entropy(logits, labels_of(model, sample, size, classes), reduction="sum")
             loss.backward()
             total += loss.item()
             sample += size

@@ -81,6 +81,73 @@ TEST_CASE("models have as many parameters and multiply-adds as were published") 
   }
 }
 
+// GPT-2 small (Radford et al. 2019); its work as nanoGPT's transformer_sizing counts it.
+TEST_CASE("gpt has as many parameters and multiply-adds as were published") {
+  const GptOptions gpt2{
+      .layers = 12, .heads = 12, .width = 768, .context = 1024, .vocabulary = 50257};
+  const std::vector<LayerSpec> layers = gpt_layers(gpt2);
+  const SampleShape input{1, gpt2.context, 1};
+  const auto ranges = parameter_ranges(layers, input, gpt2.vocabulary);
+  CHECK(ranges.back().first + ranges.back().count == 124'439'808);
+  std::int64_t flops = 0;
+  for (const Node& node : make_graph(layers, input, gpt2.vocabulary)) flops += forward_flops(node);
+  CHECK(flops == 291'648'307'200);
+}
+
+TEST_CASE("gpt starts as published") {
+  const GptOptions gpt{.layers = 8, .heads = 2, .width = 64, .context = 32, .vocabulary = 256};
+  const auto ranges = parameter_ranges(gpt_layers(gpt), {1, gpt.context, 1}, gpt.vocabulary);
+  std::vector<float> values(static_cast<std::size_t>(ranges.back().first + ranges.back().count));
+  initialise_parameters(ranges, 5, values);
+  for (const ParameterRange& range : ranges) {
+    CAPTURE(range.name);
+    const auto own = std::span(values).subspan(static_cast<std::size_t>(range.first),
+                                               static_cast<std::size_t>(range.count));
+    if (range.shape.size() == 1) {
+      const float start =
+          range.name.find("norm") != std::string::npos && range.name.ends_with("weight");
+      CHECK(std::ranges::count(own, start) == range.count);
+      continue;
+    }
+    const bool residual =
+        range.name.ends_with("projection.weight") || range.name.ends_with("narrow.weight");
+    double squares = 0;
+    for (float value : own) squares += static_cast<double>(value) * static_cast<double>(value);
+    const double deviation = std::sqrt(squares / static_cast<double>(range.count));
+    CHECK(deviation == doctest::Approx(residual ? 0.005 : 0.02).epsilon(0.1));
+  }
+}
+
+TEST_CASE("a sequence model that cannot be built is refused with the values") {
+  CHECK_THROWS_WITH_AS(
+      gpt_layers({.heads = 3, .width = 256}),
+      "4 layers of width 256 with 3 heads: the width must be a multiple of the heads",
+      std::invalid_argument);
+  const auto graph_of = [](std::vector<LayerSpec> layers, SampleShape input) {
+    return make_graph(layers, input, 7);
+  };
+  const LayerSpec embedding{LayerKind::embedding, "e", 5};
+  CHECK_THROWS_WITH_AS(graph_of({embedding}, {3, 8, 8}),
+                       "e: an embedding reads the network's tokens, 1 x tokens x 1, not 3x8x8",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      graph_of({embedding, {.kind = LayerKind::attention, .name = "a", .heads = 2}}, {1, 8, 1}),
+      "a: 2 heads cannot share 5 features as queries, keys and values", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(graph_of({embedding,
+                                 {LayerKind::token_linear, "w", 6},
+                                 {.kind = LayerKind::tied_linear, .name = "t", .weights_of = "e"}},
+                                {1, 8, 1}),
+                       "t: 'e' is no embedding of 6 features", std::invalid_argument);
+}
+
+TEST_CASE("a token outside the vocabulary is refused") {
+  const auto network = make_gpt(small_gpt, {});
+  for (std::int32_t token : {-1, 50}) {
+    network->tokens()[3] = token;
+    CHECK_THROWS_AS(network->forward(1), std::out_of_range);
+  }
+}
+
 TEST_CASE("an image smaller than a model's strides is refused with both sizes") {
   NetworkOptions options;
   options.model = "inception3";

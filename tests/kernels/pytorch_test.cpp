@@ -5,7 +5,8 @@
 // entries 2e-5 of the largest. bf16 keeps 8 bits, and here and there a ReLU or a pool decides
 // otherwise, so single entries say little: our bf16 must lie no farther from PyTorch's fp32 than
 // 1.5 times what PyTorch's own bf16 does (root mean square over the stored entries), or 0.3 %
-// of their size; the loss within 0.2 % and norms within 1 % of PyTorch's bf16.
+// of their size (gpt: 3 times, since PyTorch's residual stream is fp32 and ours is not); the loss
+// within 0.2 % and norms within 1 % of PyTorch's bf16.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -60,13 +61,14 @@ void check_f32(std::span<const float> gradient, const Json& record) {
   }
 }
 
-void check_bf16(std::span<const float> gradient, const Json& record, const Json& f32_record) {
+void check_bf16(std::span<const float> gradient, const Json& record, const Json& f32_record,
+                double factor) {
   CHECK(norm_of(gradient) == doctest::Approx(record["norm"]).epsilon(1e-2));
   const Values exact = f32_record["entries"];
   const double size = rms_distance(exact, Values(exact.size()));
   const double theirs = rms_distance(record["entries"], exact);
   const double ours = rms_distance(entries_of(gradient, record), exact);
-  CHECK(ours <= std::max(1.5 * theirs, 3e-3 * size));
+  CHECK(ours <= std::max(factor * theirs, 3e-3 * size));
 }
 
 /// `f32_record`: the same model and batch in fp32.
@@ -79,10 +81,11 @@ void check_case(const Json& record, const Json& f32_record) {
   const std::string what = fmt::format("{} {} {}", options.model, f32 ? "f32" : "bf16", batch);
   CAPTURE(what);
 
-  const auto network = make_network(options);
+  const int classes = options.model == "gpt" ? small_gpt.vocabulary : options.classes;
+  const auto network = make_any_network(options);
   network->load_parameters(formula_parameters(*network));
   std::vector<float> gradients(static_cast<std::size_t>(network->parameter_count()));
-  const LossSums sums = run_chunks(*network, cut(network->menu(), batch), 10, gradients);
+  const LossSums sums = run_chunks(*network, cut(network->menu(), batch), classes, gradients);
   CHECK(sums.loss == doctest::Approx(record["loss"]).epsilon(f32 ? 2e-6 : 2e-3));
   CHECK(std::abs(sums.correct - record["correct"].get<int>()) <= (f32 ? 0 : 1));
 
@@ -94,7 +97,8 @@ void check_case(const Json& record, const Json& f32_record) {
     const auto own = std::span(gradients).subspan(static_cast<std::size_t>(ranges[i].first),
                                                   static_cast<std::size_t>(ranges[i].count));
     if (f32) check_f32(own, record["gradients"][i]);
-    if (!f32) check_bf16(own, record["gradients"][i], f32_record["gradients"][i]);
+    const double factor = options.model == "gpt" ? 3 : 1.5;
+    if (!f32) check_bf16(own, record["gradients"][i], f32_record["gradients"][i], factor);
   }
 }
 
@@ -103,7 +107,7 @@ TEST_CASE("losses and gradients are PyTorch's") {
   REQUIRE_MESSAGE(path, "run this through meson test, which names the fixture");
   std::ifstream file(path);
   const Json cases = Json::parse(file)["cases"];
-  CHECK(cases.size() == 24);
+  CHECK(cases.size() == 32);
   const bool bf16 = dtypes().size() == 2;
   for (const Json& record : cases) {
     if (record["dtype"] == "bf16" && !bf16) continue;

@@ -141,6 +141,60 @@ Map multiply(const Map& in, const Node& node, const Parameters& p) {
   });
 }
 
+/// Tokens are values, as one-pixel-wide images of one channel.
+Map embed(const Map& tokens, const Node& node, const Parameters& p) {
+  const auto width = static_cast<std::size_t>(node.output_shape.channels);
+  return fill(node.output_shape, [&](int c, int y, int) {
+    const auto token = static_cast<std::size_t>(tokens.at(0, y, 0));
+    return p.weight[token * width + static_cast<std::size_t>(c)] +
+           p.bias[static_cast<std::size_t>(y) * width + static_cast<std::size_t>(c)];
+  });
+}
+
+Map layer_norm(const Map& in, const LayerSpec& spec, const Parameters& p) {
+  return fill(in.shape, [&](int c, int y, int x) {
+    double mean = 0;
+    double variance = 0;
+    for (int i = 0; i < in.shape.channels; ++i) mean += in.at(i, y, x) / in.shape.channels;
+    for (int i = 0; i < in.shape.channels; ++i)
+      variance += std::pow(in.at(i, y, x) - mean, 2) / in.shape.channels;
+    const auto at = static_cast<std::size_t>(c);
+    return (in.at(c, y, x) - mean) / std::sqrt(variance + spec.epsilon) * p.weight[at] + p.bias[at];
+  });
+}
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+}
+
+Map multiply_tokens(const Map& in, const Node& node, const Parameters& p) {
+  return fill(node.output_shape, [&](int o, int y, int x) {
+    const auto row = static_cast<std::size_t>(o) * static_cast<std::size_t>(in.shape.channels);
+    double sum = p.bias.empty() ? 0 : p.bias[static_cast<std::size_t>(o)];
+    for (int c = 0; c < in.shape.channels; ++c)
+      sum += p.weight[row + static_cast<std::size_t>(c)] * in.at(c, y, x);
+    return sum;
+  });
+}
+
+Map attend(const Map& in, const Node& node) {
+  const int width = node.output_shape.channels;
+  const int features = width / node.spec.heads;
+  return fill(node.output_shape, [&](int c, int y, int) {
+    const int head = c / features * features;
+    double sum = 0;
+    double product = 0;
+    for (int key = 0; key <= y; ++key) {
+      double score = 0;
+      for (int i = head; i < head + features; ++i)
+        score += in.at(i, y, 0) * in.at(width + i, key, 0) / std::sqrt(features);
+      sum += std::exp(score);
+      product += std::exp(score) * in.at(2 * width + c, key, 0);
+    }
+    return product / sum;
+  });
+}
+
 Map apply(const Node& node, const std::vector<const Map*>& inputs, const Parameters& p) {
   const Map& in = *inputs[0];
   switch (node.spec.kind) {
@@ -159,6 +213,17 @@ Map apply(const Node& node, const std::vector<const Map*>& inputs, const Paramet
     case LayerKind::add:
       return fill(in.shape,
                   [&](int c, int y, int x) { return in.at(c, y, x) + inputs[1]->at(c, y, x); });
+    case LayerKind::embedding:
+      return embed(in, node, p);
+    case LayerKind::layer_norm:
+      return layer_norm(in, node.spec, p);
+    case LayerKind::gelu:
+      return fill(in.shape, [&](int c, int y, int x) { return gelu(in.at(c, y, x)); });
+    case LayerKind::token_linear:
+    case LayerKind::tied_linear:
+      return multiply_tokens(in, node, p);
+    case LayerKind::attention:
+      return attend(in, node);
     case LayerKind::batch_norm:  // not of one sample
     case LayerKind::dropout:     // not here
     case LayerKind::relu:
@@ -167,9 +232,10 @@ Map apply(const Node& node, const std::vector<const Map*>& inputs, const Paramet
   return fill(in.shape, [&](int c, int y, int x) { return std::max(in.at(c, y, x), 0.0); });
 }
 
-double cross_entropy(const Values& logits, std::size_t label) {
+double cross_entropy(const Map& logits, int y, int label) {
   double sum = 0;
-  for (double logit : logits) sum += std::exp(logit - logits[label]);
+  for (int c = 0; c < logits.shape.channels; ++c)
+    sum += std::exp(logits.at(c, y, 0) - logits.at(label, y, 0));
   return std::log(sum);
 }
 
@@ -203,11 +269,15 @@ std::vector<Map> apply_to_group(const Node& node,
 std::vector<Map> logits_of(std::span<const Node> nodes, const std::vector<Map>& images,
                            std::span<const double> parameters) {
   std::vector<std::vector<Map>> maps;
+  std::vector<Parameters> own;
   for (const Node& node : nodes) {
+    own.push_back(take_parameters(node, parameters));
+    if (node.spec.kind == LayerKind::tied_linear)
+      own.back().weight = own[static_cast<std::size_t>(node.weights_of)].weight;
     std::vector<const std::vector<Map>*> inputs;
     for (int i : node.inputs)
       inputs.push_back(i == Node::network_input ? &images : &maps[static_cast<std::size_t>(i)]);
-    maps.push_back(apply_to_group(node, inputs, take_parameters(node, parameters)));
+    maps.push_back(apply_to_group(node, inputs, own.back()));
   }
   return maps.back();
 }
@@ -231,15 +301,16 @@ double reference_loss(std::span<const LayerSpec> layers, SampleShape input, int 
   const std::span<const double> weights = trained(nodes, parameters);
   double loss = 0;
   std::size_t sample = 0;
+  auto label = labels.begin();
   for (int size : groups) {
     std::vector<Map> group;
     for (int i = 0; i < size; ++i) {
-      const auto image =
-          images.subspan((sample + static_cast<std::size_t>(i)) * elements, elements);
+      const auto image = images.subspan(sample++ * elements, elements);
       group.push_back({{image.begin(), image.end()}, input});
     }
-    for (const Map& logits : logits_of(nodes, group, weights))
-      loss += cross_entropy(logits.values, static_cast<std::size_t>(labels[sample++]));
+    for (const Map& logits : logits_of(nodes, group, weights)) {
+      for (int y = 0; y < logits.shape.height; ++y) loss += cross_entropy(logits, y, *label++);
+    }
   }
   return loss;
 }

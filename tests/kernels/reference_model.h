@@ -8,7 +8,8 @@
 
 namespace evenstep::kernels::test {
 
-/// Sum of cross-entropy losses of `labels.size()` samples; parameters as the network has them.
+/// Sum of cross-entropy losses of `labels.size()` targets; parameters as the network has them.
+/// Tokens are given as images.
 /// `groups`: the sizes of the successive groups that batch norm takes together.
 double reference_loss(std::span<const LayerSpec> layers, SampleShape input, int classes,
                       std::span<const double> parameters, std::span<const double> images,
