@@ -28,16 +28,6 @@ auto one_of(Names names) {
   };
 }
 
-/// Names that are there, of which some more are to come.
-template <typename Known>
-auto one_of(Known names, std::span<const char* const> to_come) {
-  return [=](const std::string& value) -> std::string {
-    if (!is_one_of(names, value) && is_one_of(to_come, value))
-      return fmt::format("'{}' is not built yet; choose one of {}", value, fmt::join(names, ", "));
-    return one_of(names)(value);
-  };
-}
-
 inline auto whole(std::int64_t least, std::int64_t most) {
   return [=](const std::string& text) -> std::string {
     std::int64_t value = 0;

@@ -93,6 +93,7 @@ Summary gather_summary(const Finished& run) {
       {"collectives_per_step", run.collectives_per_step},
       {"partition", run.session.partition()},
       {"final_loss", run.final_loss},
+      {"test_loss", run.test_accuracy < 0 ? ordered_json() : ordered_json(run.test_loss)},
       {"test_accuracy", run.test_accuracy < 0 ? ordered_json() : ordered_json(run.test_accuracy)},
       {"parameters", run.trained},
       {"parameter_hash", summary.ranks[0]["parameter_hash"]},
@@ -144,14 +145,18 @@ void print_overlap(std::int64_t step, const Session& session, int last_chunk) {
   std::fflush(stdout);
 }
 
-void print_evaluation(std::int64_t step, double loss, double accuracy,
+void print_evaluation(std::int64_t step, double loss, double test_loss, double accuracy,
                       const Statistics& statistics) {
-  fmt::print("step {}: loss {:.4f}, test accuracy {:.4f}, {:.0f} samples/s, load balance {:.2f}\n",
-             step + 1, loss, accuracy, statistics.samples_per_second(), statistics.load_balance());
+  fmt::print(
+      "step {}: loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}, {:.0f} samples/s, load "
+      "balance "
+      "{:.2f}\n",
+      step + 1, loss, test_loss, accuracy, statistics.samples_per_second(),
+      statistics.load_balance());
   std::fflush(stdout);
 }
 
-void print_table(const Summary& summary) {
+void print_table(const Summary& summary, const std::string& unit) {
   const auto& run = summary.json;
   fmt::print("\n{:>5} {:<16} {:>8} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8}\n", "rank", "host", "share",
              "own ms", "load", "forward", "backward", "update", "wait");
@@ -162,6 +167,10 @@ void print_table(const Summary& summary) {
                rank["share"].get<double>(), ms("own_seconds"), ms("load"), ms("forward"),
                ms("backward"), ms("update"), ms("wait"));
   }
+  fmt::print("\nloss {:.4f}{}", run["final_loss"].get<double>(), unit);
+  if (!run["test_loss"].is_null())
+    fmt::print(", test loss {:.4f}, test accuracy {:.4f}", run["test_loss"].get<double>(),
+               run["test_accuracy"].get<double>());
   fmt::print(
       "\n{} steps, {} samples in {:.1f} s: {:.0f} samples/s, load balance {:.3f}, "
       "{} re-sizes, last partition {}\n",

@@ -30,6 +30,7 @@ struct Finished {
   const Workload& workload;
   double wall_seconds;
   double final_loss;
+  double test_loss;
   double test_accuracy;  ///< below 0: not evaluated
   double collectives_per_step;
   int last_chunk;
@@ -45,8 +46,9 @@ void print_start(const Session& session, const Communicator& communicator, const
                  Workload& workload);
 /// What measuring has settled, after `step`.
 void print_overlap(std::int64_t step, const Session& session, int last_chunk);
-void print_evaluation(std::int64_t step, double loss, double accuracy,
+void print_evaluation(std::int64_t step, double loss, double test_loss, double accuracy,
                       const Statistics& statistics);
-void print_table(const Summary& summary);
+/// `unit`: of losses.
+void print_table(const Summary& summary, const std::string& unit);
 
 }  // namespace evenstep::train

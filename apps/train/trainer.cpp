@@ -199,8 +199,8 @@ void Trainer::train_step(std::int64_t step) {
       session_->begin_step(std::min(options_.step_batch(), workload_->samples() - position));
   const Sums sums = run_share(share, epoch, position + share.offset);
   session_->see(probe_->cpu_cores(), probe_->memory_mib());
-  const StepResult result =
-      session_->end_step({static_cast<double>(share.count), sums.loss, {&sums.correct, 1}});
+  const StepResult result = session_->end_step(
+      {static_cast<double>(share.count * model().targets()), sums.loss, {&sums.correct, 1}});
   statistics_->add(*session_, share.batch);
   log_->add(*session_, result, step);
   if (result.not_finite_rank >= 0) log_->finish({});  // its line, without waits
@@ -301,30 +301,36 @@ void Trainer::evaluate(std::int64_t step) {
   const std::int64_t ranks = communicator_.size();
   std::int64_t next = workload_->test_samples() * communicator_.rank() / ranks;
   const std::int64_t end = workload_->test_samples() * (communicator_.rank() + 1) / ranks;
-  std::int64_t correct = 0;
+  kernels::LossSums mine;
   model().menu().for_each_chunk(end - next, [&](int chunk) {
     for (int i = 0; i < chunk; ++i) workload_->load_test(i, next++);
-    correct += model().evaluate(chunk).correct;
+    const kernels::LossSums sums = model().evaluate(chunk);
+    mine.loss += sums.loss;
+    mine.correct += sums.correct;
   });
-  std::int64_t all_correct = 0;
-  for (const std::string& text : communicator_.gather(std::to_string(correct)))
-    all_correct += std::stoll(text);
-  test_accuracy_ =
-      static_cast<double>(all_correct) / static_cast<double>(workload_->test_samples());
+  test_loss_ = test_accuracy_ = 0;
+  const auto targets = static_cast<double>(workload_->test_samples() * model().targets());
+  for (const std::string& text :
+       communicator_.gather(fmt::format("{} {}", mine.loss, mine.correct))) {
+    test_loss_ += std::stod(text) / targets;
+    test_accuracy_ += std::stod(text.substr(text.find(' '))) / targets;
+  }
   progress_->clear();
-  if (communicator_.rank() == 0) print_evaluation(step, last_loss_, test_accuracy_, *statistics_);
+  if (communicator_.rank() == 0)
+    print_evaluation(step, last_loss_, test_loss_, test_accuracy_, *statistics_);
   profile(true);
   session_->resume();
 }
 
 void Trainer::finish(double wall_seconds) {
   progress_->clear();
-  Summary summary = gather_summary(
-      {communicator_, *session_, *statistics_, parameters_, model().trained_count(), options_,
-       *workload_, wall_seconds, last_loss_, test_accuracy_, collectives_per_step_, last_chunk()});
+  Summary summary =
+      gather_summary({communicator_, *session_, *statistics_, parameters_, model().trained_count(),
+                      options_, *workload_, wall_seconds, last_loss_, test_loss_, test_accuracy_,
+                      collectives_per_step_, last_chunk()});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
-    print_table(summary);
+    print_table(summary, workload_->unit());
     if (profile_) {
       const auto dtype = workload_->dtype() == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
       summary.json["profile"] =

@@ -71,6 +71,7 @@ class Trainer {
 
   std::int64_t total_steps_ = 0;
   double last_loss_ = 0;
+  double test_loss_ = 0;
   double test_accuracy_ = -1;      // below 0: not evaluated
   std::int64_t calls_before_ = 0;  // sums before the step from which they are counted
   std::int64_t counted_from_ = 0;

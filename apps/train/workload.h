@@ -20,6 +20,8 @@ class Workload {
   /// For people and logs: such as "cnn" and "f32".
   virtual std::string name() const = 0;
   virtual std::string dtype() const = 0;
+  /// Behind losses, such as " nats a byte".
+  virtual std::string unit() const { return {}; }
   /// What must be the same on all ranks, as name and value: checksums of the data.
   virtual std::vector<std::pair<std::string, std::string>> must_agree() const = 0;
 

@@ -34,7 +34,7 @@ class BadOptions(job.JobTest):
         with self.refusals(*RUN, rc=2) as refuse:
             for flag in ("checkpoint", "checkpoint-every", "resume", "on-failure", "reproducible", "time-limit"):
                 refuse([f"--{flag}=1"], f"--{flag}", "not built yet", ranks=1)
-            refuse(["--model", "gpt"], "--model", "gpt", "not built yet", ranks=1)
+            refuse(["--model", "gpt"], "--model", "gpt", "evenstep-lm", ranks=1)
 
     def test_global_batch(self):
         with self.refusals(*RUN, rc=2) as refuse:
