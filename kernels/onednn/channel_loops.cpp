@@ -1,5 +1,6 @@
 #include "kernels/onednn/channel_loops.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -50,22 +51,67 @@ EVENSTEP_INLINE void store(const Floats<n>& from, Bf16* to) {
   std::memcpy(to, &halves, sizeof(halves));
 }
 
-/// Calls visit(offset, k) for each pixel of the group, k counting up to `ways` over and over: sums
-/// kept apart by k do not wait for each other.
 constexpr int ways = 4;
+constexpr std::int64_t run_pixels = 256;
 
-template <typename Visit>
-EVENSTEP_INLINE void for_each_pixel(const Column& c, std::int64_t stride, Visit visit) {
+/// Calls visit(offset, k) for each pixel of the group, k counting up to `ways` over and over: sums
+/// kept apart by k do not wait for each other. Calls end_run after at most run_pixels of a sample.
+template <typename Visit, typename EndRun, typename EndSample>
+EVENSTEP_INLINE void for_each_pixel(const Column& c, std::int64_t stride, Visit visit,
+                                    EndRun end_run, EndSample end_sample) {
   for (std::int64_t s = 0; s < c.samples; ++s) {
     std::int64_t at = s * c.sample_stride;
-    std::int64_t p = 0;
-    for (; p + ways <= c.pixels; p += ways) {
+    for (std::int64_t p = 0; p < c.pixels;) {
+      const std::int64_t end = std::min(p + run_pixels, c.pixels);
+      for (; p + ways <= end; p += ways) {
 #pragma GCC unroll 4
-      for (int k = 0; k < ways; ++k) visit(at + k * stride, k);
-      at += ways * stride;
+        for (int k = 0; k < ways; ++k) visit(at + k * stride, k);
+        at += ways * stride;
+      }
+      for (; p < end; ++p, at += stride) visit(at, 0);
+      end_run();
     }
-    for (; p < c.pixels; ++p, at += stride) visit(at, 0);
+    end_sample();
   }
+}
+template <typename Visit>
+EVENSTEP_INLINE void for_each_pixel(const Column& c, std::int64_t stride, Visit visit) {
+  for_each_pixel(
+      c, stride, visit, [] {}, [] {});
+}
+
+/// A sum of many values in fp32. Those of a run are added up first, then the runs of a sample: to
+/// add them one by one to what is large by then rounds all of them, and alike where they are equal.
+template <int n>
+struct Sum {
+  Floats<n> of_run[ways] = {};
+  Floats<n> of_sample = {};
+  Floats<n> total = {};
+
+  EVENSTEP_INLINE void end_run() {
+    of_sample += (of_run[0] + of_run[1]) + (of_run[2] + of_run[3]);
+    for (Floats<n>& part : of_run) part = Floats<n>{};
+  }
+  EVENSTEP_INLINE void end_sample() {
+    total += of_sample;
+    of_sample = Floats<n>{};
+  }
+};
+
+/// for_each_pixel that ends the runs and samples of two sums.
+template <int n, typename Visit>
+EVENSTEP_INLINE void sum_pixels(const Column& c, std::int64_t stride, Sum<n>& a, Sum<n>& b,
+                                Visit visit) {
+  for_each_pixel(
+      c, stride, visit,
+      [&]() __attribute__((always_inline)) {
+        a.end_run();
+        b.end_run();
+      },
+      [&]() __attribute__((always_inline)) {
+        a.end_sample();
+        b.end_sample();
+      });
 }
 
 template <int n, typename T>
@@ -74,20 +120,19 @@ EVENSTEP_INLINE void statistics_lanes(const Column& c, std::int64_t stride, cons
   // Differences from the first value: the variance of large values that are nearly equal survives.
   Floats<n> origin;
   load<n>(x, origin);
-  Floats<n> sums[ways] = {};
-  Floats<n> squares[ways] = {};
-  for_each_pixel(
-      c, stride, [&](std::int64_t at, int k) __attribute__((always_inline)) {
+  Sum<n> sum;
+  Sum<n> squares;
+  sum_pixels<n>(
+      c, stride, sum, squares, [&](std::int64_t at, int k) __attribute__((always_inline)) {
         Floats<n> value;
         load<n>(x + at, value);
         value -= origin;
-        sums[k] += value;
-        squares[k] += value * value;
+        sum.of_run[k] += value;
+        squares.of_run[k] += value * value;
       });
   const float share = 1 / c.count();
-  const Floats<n> centre = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * share;
-  const Floats<n> square = ((squares[0] + squares[1]) + (squares[2] + squares[3])) * share;
-  const Floats<n> spread = square - centre * centre;
+  const Floats<n> centre = sum.total * share;
+  const Floats<n> spread = squares.total * share - centre * centre;
   store<n>(origin + centre, mean);
   store<n>(spread < 0 ? Floats<n>{} : spread, variance);
 }
@@ -129,11 +174,11 @@ EVENSTEP_INLINE void gradient_sums_lanes(const Column& c, std::int64_t stride, c
                                          float* products) {
   Floats<n> centre;
   load<n>(mean, centre);
-  Floats<n> sum[ways] = {};
-  Floats<n> product[ways] = {};
+  Sum<n> sum;
+  Sum<n> product;
   const auto run = [&](auto with_relu) __attribute__((always_inline)) {
-    for_each_pixel(
-        c, stride, [&](std::int64_t at, int k) __attribute__((always_inline)) {
+    sum_pixels<n>(
+        c, stride, sum, product, [&](std::int64_t at, int k) __attribute__((always_inline)) {
           Floats<n> gradient;
           load<n>(gradients + at, gradient);
           if constexpr (decltype(with_relu)::value) {
@@ -144,13 +189,13 @@ EVENSTEP_INLINE void gradient_sums_lanes(const Column& c, std::int64_t stride, c
           }
           Floats<n> value;
           load<n>(x + at, value);
-          sum[k] += gradient;
-          product[k] += gradient * (value - centre);
+          sum.of_run[k] += gradient;
+          product.of_run[k] += gradient * (value - centre);
         });
   };
   y ? run(std::true_type()) : run(std::false_type());
-  store<n>((sum[0] + sum[1]) + (sum[2] + sum[3]), sums);
-  store<n>((product[0] + product[1]) + (product[2] + product[3]), products);
+  store<n>(sum.total, sums);
+  store<n>(product.total, products);
 }
 
 template <int n, typename T>
