@@ -126,6 +126,7 @@ class MpiCommunicator final : public Communicator {
   void sum(std::span<Bf16> values) override { sum_blocking(values, MPI_UINT16_T, bf16_sum_); }
 
   ProgressThread progress_thread() const override { return progress_thread_; }
+  bool spare_core() const { return spare_core_; }
   void progress_in_background() override {
     if (progress_thread_ == ProgressThread::no) return;
     if (!thread_) thread_ = std::make_unique<MpiProgressThread>(comm_, wait_ == Wait::sleep);
@@ -257,8 +258,8 @@ class MpiCommunicator final : public Communicator {
     };
     threads_ = options.threads > 0 ? options.threads : nodes[host_].default_threads();
     wait_ = choose_wait(options.wait, has_quota || any_crowded(0));
-    if (multiple)
-      progress_thread_ = has_quota || any_crowded(1) ? ProgressThread::yes : ProgressThread::spare;
+    spare_core_ = !has_quota && !any_crowded(1);
+    if (multiple) progress_thread_ = spare_core_ ? ProgressThread::spare : ProgressThread::yes;
   }
 
   static void refuse_other_wait(std::size_t rank, const std::string& wait,
@@ -286,6 +287,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Op bf16_sum_ = MPI_OP_NULL;
   std::size_t largest_count_;
   Wait wait_ = Wait::spin;
+  bool spare_core_ = false;
   ProgressThread progress_thread_ = ProgressThread::no;
   int threads_ = 1;
   std::int64_t sum_calls_ = 0;
@@ -317,6 +319,10 @@ Wait wait_of(const Communicator& communicator) {
 
 int threads_of(const Communicator& communicator) {
   return dynamic_cast<const MpiCommunicator&>(communicator).threads();
+}
+
+bool has_spare_core(const Communicator& communicator) {
+  return dynamic_cast<const MpiCommunicator&>(communicator).spare_core();
 }
 
 int launcher_rank() {

@@ -9,6 +9,7 @@
 #include "kernels/data/images.h"
 #include "kernels/data/synthetic.h"
 #include "kernels/models.h"
+#include "train/prefetcher.h"
 
 namespace evenstep::train {
 namespace {
@@ -22,6 +23,7 @@ constexpr const char* dtypes[] = {"f32", "bf16"};
 constexpr const char* auto_on_off[] = {"auto", "on", "off"};
 
 constexpr std::string_view synthetic = "synthetic";
+constexpr std::size_t most_prefetched_bytes = 128 << 20;  // of a step
 constexpr std::int64_t synthetic_test_samples = 1000;
 
 struct Images {
@@ -89,9 +91,14 @@ class ImageWorkload final : public Workload {
   std::int64_t samples() const override { return train().samples(); }
   std::int64_t test_samples() const override { return images_.test ? images_.test->samples() : 0; }
   void load(int at, std::int64_t epoch, std::int64_t position) override {
-    const std::int64_t sample = sampler_.at(epoch, position);
-    loader_.load(epoch, sample, bytes_, image(at));
-    network_->labels()[static_cast<std::size_t>(at)] = train().label(sample);
+    int& label = network_->labels()[static_cast<std::size_t>(at)];
+    const auto ahead = prefetcher_ ? prefetcher_->find(epoch, position) : Prefetcher::Sample();
+    if (ahead.input.empty()) {
+      label = decode(epoch, position, bytes_, image(at));
+    } else {
+      std::ranges::copy(ahead.input, image(at).begin());
+      label = ahead.label;
+    }
     network_->sample_keys()[static_cast<std::size_t>(at)] =
         static_cast<std::uint64_t>(epoch * samples() + position);
   }
@@ -100,11 +107,35 @@ class ImageWorkload final : public Workload {
     network_->labels()[static_cast<std::size_t>(at)] = images_.test->label(index);
   }
 
+  Prefetch prefetch() const override {
+    if (options_.prefetch == "auto") return Prefetch::automatic;
+    return options_.prefetch == "on" ? Prefetch::on : Prefetch::off;
+  }
+  void start_prefetch(std::int64_t most_samples) override {
+    loader_bytes_.resize(elements());
+    const auto room = static_cast<std::int64_t>(most_prefetched_bytes / sizeof(float) / elements());
+    prefetcher_ = std::make_unique<Prefetcher>(
+        [this](std::int64_t epoch, std::int64_t position, std::span<float> out) {
+          return decode(epoch, position, loader_bytes_, out);
+        },
+        elements(), std::clamp<std::int64_t>(room, 1, most_samples));
+  }
+  void foresee(std::int64_t epoch, std::int64_t first, std::int64_t count) override {
+    if (prefetcher_) prefetcher_->begin_step(epoch, first, count);
+  }
+  std::int64_t loader_cpu_ns() const override { return prefetcher_ ? prefetcher_->cpu_ns() : 0; }
+
  private:
   const kernels::ImageSource& train() const { return *images_.train; }
   std::size_t elements() const { return static_cast<std::size_t>(train().shape().elements()); }
   bool augments(const ImageOptions& options) const {
     return options.augment == "on" || (options.augment == "auto" && train().usually_augmented());
+  }
+  int decode(std::int64_t epoch, std::int64_t position, std::span<std::uint8_t> scratch,
+             std::span<float> out) const {
+    const std::int64_t sample = sampler_.at(epoch, position);
+    loader_.load(epoch, sample, scratch, out);
+    return train().label(sample);
   }
   std::span<float> image(int at) {
     return network_->images().subspan(static_cast<std::size_t>(at) * elements(), elements());
@@ -114,8 +145,10 @@ class ImageWorkload final : public Workload {
   Images images_;
   kernels::ImageLoader loader_;
   Sampler sampler_;
-  std::vector<std::uint8_t> bytes_;  // of one image
+  std::vector<std::uint8_t> bytes_;         // of one image
+  std::vector<std::uint8_t> loader_bytes_;  // likewise, for the prefetcher's thread
   std::unique_ptr<kernels::Network> network_;
+  std::unique_ptr<Prefetcher> prefetcher_;  // last: it ends before what it uses
 };
 
 }  // namespace
@@ -127,6 +160,10 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
                  "synthetic: made-up images of the shape that the model was published for");
   app.add_option("--augment", options.augment,
                  "train on random crops and mirror images; auto: of CIFAR")
+      ->check(one_of(std::span(auto_on_off)));
+  app.add_option("--prefetch", options.prefetch,
+                 "decode the next step's samples on a thread; auto: where a core is to spare and "
+                 "loading takes more than a hundredth of a step")
       ->check(one_of(std::span(auto_on_off)));
   app.add_option("--dtype", options.dtype, "what layers compute in; master weights are f32")
       ->check(one_of(std::span(dtypes)));

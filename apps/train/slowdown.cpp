@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "evenstep/clock.h"
 #include "runtime/cpu_time.h"
@@ -20,29 +21,32 @@ void sleep_ns(std::int64_t duration) {
 
 }  // namespace
 
-Slowdown::Slowdown(const Options& options, int rank) {
+Slowdown::Slowdown(const Options& options, int rank, std::function<std::int64_t()> loader_cpu_ns)
+    : loader_cpu_ns_(std::move(loader_cpu_ns)) {
   if (!options.emulate.empty())
     sleep_per_cpu_ = 1 / options.emulate[static_cast<std::size_t>(rank)] - 1;
   for (const Injection& injection : options.injections)
     if (injection.rank == rank) injections_.push_back(injection);
 }
 
+std::int64_t Slowdown::cpu_ns() const { return process_cpu_ns() - loader_cpu_ns_(); }
+
 void Slowdown::begin_chunk() {
-  if (sleep_per_cpu_ > 0) cpu_start_ns_ = process_cpu_ns();
+  if (sleep_per_cpu_ > 0) cpu_start_ns_ = cpu_ns();
 }
 
 void Slowdown::pause() {
-  if (sleep_per_cpu_ > 0) cpu_pause_ns_ = process_cpu_ns();
+  if (sleep_per_cpu_ > 0) cpu_pause_ns_ = cpu_ns();
 }
 
 void Slowdown::resume() {
-  if (sleep_per_cpu_ > 0) cpu_start_ns_ += process_cpu_ns() - cpu_pause_ns_;
+  if (sleep_per_cpu_ > 0) cpu_start_ns_ += cpu_ns() - cpu_pause_ns_;
 }
 
 void Slowdown::end_chunk() {
   if (sleep_per_cpu_ == 0) return;
-  const std::int64_t cpu_ns = process_cpu_ns() - cpu_start_ns_;
-  owed_ns_ += static_cast<std::int64_t>(sleep_per_cpu_ * static_cast<double>(cpu_ns));
+  const std::int64_t spent_ns = cpu_ns() - cpu_start_ns_;
+  owed_ns_ += static_cast<std::int64_t>(sleep_per_cpu_ * static_cast<double>(spent_ns));
   if (owed_ns_ <= 0) return;
   const std::int64_t start = steady_clock().now_ns();
   sleep_ns(owed_ns_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "evenstep/session.h"
 #include "train/options.h"
@@ -11,10 +12,11 @@ namespace evenstep::train {
 
 class Slowdown {
  public:
-  Slowdown(const Options& options, int rank);
+  /// `loader_cpu_ns`: CPU time, so far, of threads whose work is not slowed down.
+  Slowdown(const Options& options, int rank, std::function<std::int64_t()> loader_cpu_ns);
 
   /// Around each chunk's computation: the second call sleeps (1/speed - 1) times the CPU time that
-  /// the process, with all its threads, spent in between.
+  /// the process, with all its threads but the loader, spent in between.
   void begin_chunk();
   void end_chunk();
   /// Around calls of MPI in between: what they spend does not count.
@@ -25,6 +27,9 @@ class Slowdown {
   void inject(Phase phase, std::int64_t step) const;
 
  private:
+  std::int64_t cpu_ns() const;
+
+  std::function<std::int64_t()> loader_cpu_ns_;
   double sleep_per_cpu_ = 0;  // 0: this rank runs at full speed
   std::int64_t cpu_start_ns_ = 0;
   std::int64_t cpu_pause_ns_ = 0;

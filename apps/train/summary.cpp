@@ -41,6 +41,7 @@ ordered_json my_means(const Finished& run) {
                        {"own_seconds", run.statistics.own_seconds()[rank]}};
   for (Phase phase : {Phase::load, Phase::forward, Phase::backward, Phase::update})
     mine[name(phase)] = run.statistics.phase_seconds(phase);
+  mine["prefetch"] = run.prefetches;
   mine["wait"] = run.statistics.wait_seconds();
   mine["parameter_hash"] = parameter_hash(run.parameters);
   mine["peak_bytes"] = peak_bytes();

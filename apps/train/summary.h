@@ -34,6 +34,7 @@ struct Finished {
   double test_accuracy;  ///< below 0: not evaluated
   double collectives_per_step;
   int last_chunk;
+  bool prefetches;
 };
 
 /// Brings all ranks' means together. Collective, blocking. Throws AgreedError where ranks ended

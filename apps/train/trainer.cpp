@@ -76,7 +76,8 @@ Trainer::Trainer(Communicator& communicator, Options options, const MakeWorkload
 
 void Trainer::set_up_locally(const MakeWorkload& make_workload) {
   check_against_world(options_, communicator_.size());
-  slowdown_ = std::make_unique<Slowdown>(options_, communicator_.rank());
+  slowdown_ = std::make_unique<Slowdown>(options_, communicator_.rank(),
+                                         [this] { return workload_->loader_cpu_ns(); });
   options_.largest_last_chunk = last_chunk_of(options_, communicator_.size());
   workload_ = make_workload(options_);
   refuse_more_than(options_.step_batch(), workload_->samples());
@@ -134,11 +135,45 @@ void Trainer::set_up_session() {
     options.forecast = foresee(options.size_cost);
   session_ = std::make_unique<Session>(communicator_, options);
   session_->watch_parameters(parameters_);
+  if (workload_->prefetch() == Prefetch::on) start_prefetch();
 }
 
 void Trainer::load_any() {
   for (int i = 0; i < model().menu().largest(); ++i)
     workload_->load(i, 0, i % workload_->samples());
+}
+
+// By the partition now in force: if another comes, the difference is decoded when it is needed.
+void Trainer::foresee_samples(std::int64_t step, const Share& share) {
+  if (!prefetches_) return;
+  if (step == total_steps_) return workload_->foresee(0, 0, 0);
+  const std::int64_t position = step % steps_per_epoch() * options_.step_batch();
+  const std::int64_t batch = std::min(options_.step_batch(), workload_->samples() - position);
+  // A short batch has other shares, about in proportion.
+  const std::int64_t first = share.offset * batch / share.batch;
+  const std::int64_t end = (share.offset + share.count) * batch / share.batch;
+  workload_->foresee(step / steps_per_epoch(), position + first, end - first);
+}
+
+void Trainer::start_prefetch() {
+  workload_->start_prefetch(options_.step_batch());
+  prefetches_ = true;
+}
+
+// For this rank alone, since it changes no result. Measured with mlp: where loading took 6 % of a
+// step and a core was to spare, steps were 9 % shorter; on full cores, where the loader takes its
+// time from those who compute, 7 to 20 % longer.
+void Trainer::consider_prefetch(std::int64_t step) {
+  constexpr std::int64_t first = 3;
+  constexpr std::int64_t last = 12;
+  constexpr std::int64_t dear = 100;  // a part of own time
+  if (prefetches_ || step < first || workload_->prefetch() != Prefetch::automatic) return;
+  if (step <= last) {
+    load_ns_ += session_->phase_ns()[static_cast<std::size_t>(Phase::load)];
+    own_ns_ += session_->own_ns();
+  }
+  if (step < last || load_ns_ * dear < own_ns_ || !session_->overlap_settled()) return;
+  if (has_spare_core(communicator_) && session_->overlap() != Overlap::thread) start_prefetch();
 }
 
 // `static` goes by the time of an even share, `lbbsp-gpu-2018` by times from one sample to twice
@@ -197,6 +232,7 @@ void Trainer::train_step(std::int64_t step) {
   const std::int64_t position = step % steps_per_epoch() * options_.step_batch();
   const Share share =
       session_->begin_step(std::min(options_.step_batch(), workload_->samples() - position));
+  foresee_samples(step + 1, share);
   const Sums sums = run_share(share, epoch, position + share.offset);
   session_->see(probe_->cpu_cores(), probe_->memory_mib());
   const StepResult result = session_->end_step(
@@ -209,6 +245,7 @@ void Trainer::train_step(std::int64_t step) {
   update(result, step);
   progress_->show(*session_, result, *statistics_);
   tell_overlap(step);
+  consider_prefetch(step);
   last_loss_ = result.loss;
 }
 
@@ -327,7 +364,7 @@ void Trainer::finish(double wall_seconds) {
   Summary summary =
       gather_summary({communicator_, *session_, *statistics_, parameters_, model().trained_count(),
                       options_, *workload_, wall_seconds, last_loss_, test_loss_, test_accuracy_,
-                      collectives_per_step_, last_chunk()});
+                      collectives_per_step_, last_chunk(), prefetches_});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary, workload_->unit());

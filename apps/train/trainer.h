@@ -50,6 +50,9 @@ class Trainer {
   void train_step(std::int64_t step);
   Sums run_share(const Share& share, std::int64_t epoch, std::int64_t epoch_position);
   void load_any();
+  void foresee_samples(std::int64_t step, const Share& share);
+  void start_prefetch();
+  void consider_prefetch(std::int64_t step);
   void update(const StepResult& result, std::int64_t step);
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
   void clip(std::int64_t step);
@@ -77,6 +80,9 @@ class Trainer {
   std::int64_t counted_from_ = 0;
   double collectives_per_step_ = 0;
   bool overlap_told_ = false;
+  bool prefetches_ = false;
+  std::int64_t load_ns_ = 0;  // of the steps that --prefetch auto goes by, and all own time
+  std::int64_t own_ns_ = 0;
 
   OutputFile summary_file_;
   OutputFile timeline_file_;

@@ -12,6 +12,9 @@
 
 namespace evenstep::train {
 
+/// Whether samples are decoded ahead on a thread; automatic: where that is worth it.
+enum class Prefetch { off, on, automatic };
+
 /// One rank's copy of both. All calls are local; errors of data files are thrown at construction.
 class Workload {
  public:
@@ -37,6 +40,16 @@ class Workload {
   virtual void load(int at, std::int64_t epoch, std::int64_t position) = 0;
   /// Likewise a test sample, by its index.
   virtual void load_test(int at, std::int64_t index) = 0;
+
+  /// What was asked for; off where nothing can be decoded ahead.
+  virtual Prefetch prefetch() const { return Prefetch::off; }
+  /// From now on up to `most_samples` of each step are decoded ahead, as foresee() says.
+  virtual void start_prefetch(std::int64_t /*most_samples*/) {}
+  /// At the start of each step: the next one will load, as far as can be known, those at `count`
+  /// positions from `first` of `epoch`.
+  virtual void foresee(std::int64_t /*epoch*/, std::int64_t /*first*/, std::int64_t /*count*/) {}
+  /// CPU time, so far, of threads that decode ahead.
+  virtual std::int64_t loader_cpu_ns() const { return 0; }
 };
 
 }  // namespace evenstep::train

@@ -1,21 +1,9 @@
 """Random crops and mirror images of CIFAR: keyed by the sample, whichever rank has it."""
-import random
-
 import job
+from cifar import RECORDS, write_cifar
 
 # With a learning rate of 0, a step's loss tells what its images look like.
 RUN = ["--model", "softmax", "--lr", 0, "--global-batch", 23, "--epochs", 2, "--threads", 1, "--eval", "off"]
-RECORDS = 20  # in each of CIFAR-10's five files
-
-
-def write_cifar(folder):
-    folder.mkdir()
-    draw = random.Random(3)
-    for name in [f"data_batch_{number}.bin" for number in range(1, 6)] + ["test_batch.bin"]:
-        records = b"".join(bytes([draw.randrange(10)]) + draw.randbytes(3 * 32 * 32) for _ in range(RECORDS))
-        (folder / name).write_bytes(records)
-    return folder
-
 
 class Augment(job.JobTest):
     @classmethod

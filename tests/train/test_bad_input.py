@@ -16,6 +16,7 @@ class BadOptions(job.JobTest):
             refuse(["--eval", "yes"], "--eval", "yes", "on, off")
             refuse(["--overlap", "on"], "--overlap", "on", "auto, off")
             refuse(["--augment", "yes"], "--augment", "yes", "auto, on, off")
+            refuse(["--prefetch", "yes"], "--prefetch", "yes", "auto, on, off")
             refuse(["--wire", "fp16"], "--wire", "fp16", "f32, bf16")
             refuse(["--bucket-mb", "-1"], "--bucket-mb", "-1")
             refuse(["--last-chunk", "48"], "--last-chunk", "48", "power of two")

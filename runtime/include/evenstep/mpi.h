@@ -46,6 +46,10 @@ std::unique_ptr<Communicator> make_mpi_communicator(MPI_Comm parent,
 Wait wait_of(const Communicator& communicator);
 int threads_of(const Communicator& communicator);
 
+/// Whether every rank has a core for one thread more, on all nodes, and none has a CPU quota.
+/// Likewise; the same on all ranks.
+bool has_spare_core(const Communicator& communicator);
+
 /// This process's number among those that mpirun or srun started, from its environment; 0 if none.
 int launcher_rank();
 
