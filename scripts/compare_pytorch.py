@@ -9,8 +9,8 @@ PyTorch runs as it comes, with malloc kept from giving memory back, and so in ch
 its best is the fastest of these. Every run is a job of its own; the table has medians, and ratios are
 medians of the ratios within a round. Memory is the peak resident size of the largest process.
 
-What of a step is communication: of ours, the time in the collective, waiting for others included; of PyTorch's, the
-time by which steps are longer than such under no_sync, run in turn in the same job.
+What of a step is communication: the time by which steps are longer than without any: of ours, than in as many
+processes of one rank that run at the same time; of PyTorch's, than under no_sync in the same job.
 """
 import argparse
 import contextlib
@@ -179,10 +179,13 @@ def time_torch(options, model, dtype, ranks, variant):
     return {**json.loads(output), "megabytes": peak}
 
 
+def network_command(options, model, dtype):
+    return [str(word) for word in (options.folder / "kernels/evenstep-bench-network", "--model", model, "--dtype", dtype,
+                                   "--data", options.data, "--batch", options.batch, "--seconds", options.seconds)]
+
+
 def time_one_rank(options, model, dtype):
-    command = [options.folder / "kernels/evenstep-bench-network", "--model", model, "--dtype", dtype, "--data",
-               options.data, "--batch", options.batch, "--seconds", options.seconds]
-    output, peak = run_all([command], [{"OMP_NUM_THREADS": "1"}])
+    output, peak = run_all([network_command(options, model, dtype)], [{"OMP_NUM_THREADS": "1"}])
     return {**json.loads(output), "communication": 0, "megabytes": peak}
 
 
@@ -194,14 +197,29 @@ def steps_for(options, model, dtype, ranks):
     return max(20, int(options.seconds * cores_a_rank * options.rates[model, dtype] / options.batch))
 
 
+def rate_without_communication(options, model, dtype, ranks):
+    """Of all ranks together, if all are as slow as the slowest."""
+    with contextlib.ExitStack() as files:
+        outputs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(ranks)]
+        processes = [subprocess.Popen(network_command(options, model, dtype), stdout=output,
+                                      env={**os.environ, "OMP_NUM_THREADS": "1"}) for output in outputs]
+        if any(process.wait() != 0 for process in processes):
+            sys.exit("error: evenstep-bench-network failed")
+        for output in outputs:
+            output.seek(0)
+        return ranks * min(json.load(output)["samples_per_second"] for output in outputs)
+
+
 def time_ranks(options, model, dtype, ranks):
+    alone = rate_without_communication(options, model, dtype, ranks)
     steps = steps_for(options, model, dtype, ranks)
     with tempfile.NamedTemporaryFile(suffix=".json") as summary:
         run_all([[ROOT / "scripts/mpirun", "-n", ranks, options.folder / "apps/evenstep-train", "--model", model,
                   "--dtype", dtype, "--data", options.data, "--global-batch", ranks * options.batch, "--steps",
                   steps, "--momentum", 0, "--eval", "off", "--threads", 1, "--summary", summary.name]], [{}])
         told = json.loads(pathlib.Path(summary.name).read_text())
-        return {"samples_per_second": told["samples_per_second"], "communication": told["wait_fraction"],
+        return {"samples_per_second": told["samples_per_second"],
+                "communication": 1 - told["samples_per_second"] / alone, "waiting": told["wait_fraction"],
                 "megabytes": max(rank["peak_bytes"] for rank in told["ranks"]) / 2 ** 20}
 
 

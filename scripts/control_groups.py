@@ -21,8 +21,7 @@ def cpu_controller():
     raise Unavailable("no cpu controller of control groups is mounted, or it is not enabled for groups of one's own")
 
 
-def make(folder, version, cores, period_us):
-    folder.mkdir()
+def set_quota(folder, version, cores, period_us):
     if version == 1:
         (folder / "cpu.cfs_period_us").write_text(str(period_us))
         (folder / "cpu.cfs_quota_us").write_text(str(round(cores * period_us)))
@@ -33,17 +32,23 @@ def make(folder, version, cores, period_us):
 @contextlib.contextmanager
 def quotas(cores, period_us):
     """Makes a group for each of `cores`, its quota. Gives words that, before a program's own under mpirun, put
-    each rank into its group. Raises Unavailable."""
+    each rank into its group, and a function that changes the quotas. Raises Unavailable."""
     parent, version = cpu_controller()
     name = parent / f"evenstep-{os.getpid()}-"
     groups = [pathlib.Path(f"{name}{rank}") for rank in range(len(cores))]
+
+    def change(cores):
+        for group, quota in zip(groups, cores):
+            set_quota(group, version, quota, period_us)
+
     try:
         try:
-            for group, quota in zip(groups, cores):
-                make(group, version, quota, period_us)
+            for group in groups:
+                group.mkdir()
+            change(cores)
         except OSError as error:
             raise Unavailable(f"control groups with quotas cannot be made: {error}") from error
-        yield ["sh", "-c", f'echo $$ > "{name}$OMPI_COMM_WORLD_RANK/cgroup.procs" && exec "$@"', "sh"]
+        yield ["sh", "-c", f'echo $$ > "{name}$OMPI_COMM_WORLD_RANK/cgroup.procs" && exec "$@"', "sh"], change
     finally:
         for group in groups:
             if group.exists():

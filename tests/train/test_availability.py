@@ -24,7 +24,7 @@ class Availability(job.JobTest):
 
     def test_a_quota(self):
         try:
-            with control_groups.quotas((0.3, 1.5), 10_000) as join:
+            with control_groups.quotas((0.3, 1.5), 10_000) as (join, _):
                 result = self.train(*LONG_ENOUGH, ranks=2, wrap=join, mpirun=["--bind-to", "none"], seconds=120)
         except control_groups.Unavailable as why:
             self.skipTest(str(why))

@@ -35,20 +35,26 @@ class Stragglers(job.JobTest):
 class Agreement(job.JobTest):
     """The program itself compares a slice of the parameters in each step, and all of them at the end."""
 
+    # Of Open MPI: of libnbc, for sums that overlap, and of tuned, for blocking ones.
+    ALGORITHMS = ([("tests", {"OMPI_MCA_coll_libnbc_iallreduce_algorithm": str(number)}) for number in range(1, 5)]
+                  + [("off", {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+                              "OMPI_MCA_coll_tuned_allreduce_algorithm": str(number)}) for number in range(1, 7)])
+
     def test_any_algorithm(self):
-        # Of Open MPI: 1 to 4 of libnbc, for sums that overlap, and of tuned, for blocking ones.
-        for ranks in (2, 3, 5):
-            for algorithm in range(1, 5):
-                for overlap, variables in (
-                        ("tests", {"OMPI_MCA_coll_libnbc_iallreduce_algorithm": str(algorithm)}),
-                        ("off", {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
-                                 "OMPI_MCA_coll_tuned_allreduce_algorithm": str(algorithm)})):
-                    with self.subTest(overlap, ranks=ranks, algorithm=algorithm):
-                        result = self.train("--model", "softmax", "--overlap", overlap, "--bucket-mb", 0.005,
-                                            "--global-batch", 20, "--steps", 1000, "--eval", "off", "--wait", "sleep",
-                                            ranks=ranks, env=variables)
-                        self.assertEqual(len({rank["parameter_hash"] for rank in result.summary["ranks"]}), 1)
-                        self.assertEqual(result.summary["buckets"], 1 if overlap == "off" else 5)
+        """All with 2, 3 and 5 ranks, a third of them with each other number up to 8, another third each time."""
+        for ranks in range(1, 9):
+            for number, (overlap, variables) in enumerate(self.ALGORITHMS):
+                if ranks in (2, 3, 5) or number % 3 == ranks % 3:
+                    with self.subTest(overlap, ranks=ranks, **variables):
+                        self.check_hashes(ranks, overlap, variables)
+
+    def check_hashes(self, ranks, overlap, variables):
+        result = self.train("--model", "softmax", "--overlap", overlap, "--bucket-mb", 0.005, "--global-batch", 20,
+                            "--steps", 1000, "--eval", "off", "--wait", "sleep", ranks=ranks, env=variables)
+        self.assertEqual(result.summary["world_size"], ranks)
+        self.assertEqual(len(result.summary["ranks"]), ranks)
+        self.assertEqual(len({rank["parameter_hash"] for rank in result.summary["ranks"]}), 1)
+        self.assertEqual(result.summary["buckets"], 1 if overlap == "off" else 5)
 
     def test_thread(self):
         result = self.train(*job.override(OVERLAPPED, ["--overlap", "thread"]), "--global-batch", 12, "--steps", 30,
