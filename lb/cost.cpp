@@ -18,15 +18,16 @@ SizeTable::SizeTable(std::span<const std::int64_t> cost) : units_(cost.begin(), 
   if (units_.size() < 2 || units_.back() <= 0)
     throw std::invalid_argument("a size table needs a cost above 0 for its largest size");
   units_[0] = 0;
-  for (std::size_t b = 1; b < units_.size(); ++b) units_[b] = std::max(units_[b], units_[b - 1]);
   const Wide samples = static_cast<Wide>(units_.size() - 1) * units_per_sample;
   const Wide largest = units_.back();
   for (std::size_t b = 1; b < units_.size(); ++b)
     units_[b] = std::max<std::int64_t>(1, static_cast<std::int64_t>(units_[b] * samples / largest));
+  hull_ = units_;
+  for (std::size_t b = hull_.size() - 1; b-- > 0;) hull_[b] = std::min(hull_[b], hull_[b + 1]);
 }
 
 Samples SizeTable::largest_listed(std::int64_t units) const {
-  return std::ranges::upper_bound(units_, units) - units_.begin() - 1;
+  return std::ranges::upper_bound(hull_, units) - hull_.begin() - 1;
 }
 
 Nanoseconds wide_finish_ns(const Cost& cost, std::int64_t units) {

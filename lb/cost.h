@@ -24,27 +24,32 @@ class SizeTable {
   static constexpr std::int64_t units_per_sample = 256;
 
   SizeTable() = default;
-  /// `cost[b]` is the cost of b samples in any one unit, for b = 0 .. cost.size() - 1. It is made
-  /// non-decreasing and scaled so that the largest size costs its number of samples; larger shares
-  /// go on in proportion. Throws std::invalid_argument unless the largest size costs over 0.
+  /// `cost[b]` is the cost of b samples in any one unit, for b = 0 .. cost.size() - 1. It is scaled
+  /// so that the largest size costs its number of samples; larger shares go on in proportion.
+  /// Throws std::invalid_argument unless the largest size costs over 0.
   explicit SizeTable(std::span<const std::int64_t> cost);
 
   /// w(b) in 1/units_per_sample of a sample; above 0 for b > 0.
-  std::int64_t units(Samples share) const {
-    const auto size = static_cast<Samples>(units_.size());
-    return share < size ? units_[static_cast<std::size_t>(share)] : share * units_per_sample;
-  }
+  std::int64_t units(Samples share) const { return at(units_, share); }
+  /// The least that b or more samples cost: never decreases, as the solver wants it. 63 samples in
+  /// chunks of 32 + 16 + ... + 1 may cost more than 64 in one.
+  std::int64_t hull_units(Samples share) const { return at(hull_, share); }
   /// The largest share whose w(b) is at most `units`.
   Samples largest_share(std::int64_t units) const {
-    if (units_.empty()) return units / units_per_sample;
-    if (units < units_.back()) return largest_listed(units);
-    return std::max(static_cast<Samples>(units_.size()) - 1, units / units_per_sample);
+    if (hull_.empty()) return units / units_per_sample;
+    if (units < hull_.back()) return largest_listed(units);
+    return std::max(static_cast<Samples>(hull_.size()) - 1, units / units_per_sample);
   }
 
  private:
+  static std::int64_t at(const std::vector<std::int64_t>& list, Samples share) {
+    const auto size = static_cast<Samples>(list.size());
+    return share < size ? list[static_cast<std::size_t>(share)] : share * units_per_sample;
+  }
   Samples largest_listed(std::int64_t units) const;
 
   std::vector<std::int64_t> units_;  // by share
+  std::vector<std::int64_t> hull_;
 };
 
 // The solver asks for these millions of times a second: inline, in 64 bits, and by a division of
@@ -63,15 +68,23 @@ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
   return q - (rest < 0 ? 1 : 0) + (rest >= b ? 1 : 0);
 }
 
-/// t(share), clamped to largest_field.
-inline Nanoseconds finish_ns(const Cost& cost, const SizeTable& table, Samples share) {
-  if (share == 0) return 0;
-  const std::int64_t units = table.units(share);
+/// t at w(share) = `units` > 0, clamped to largest_field.
+inline Nanoseconds finish_of_units(const Cost& cost, std::int64_t units) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(cost.per_sample_ps, units, &product))
     return wide_finish_ns(cost, units);
   const Nanoseconds time = cost.fixed_ns + product / ps_per_ns_units;
   return std::max(cost.floor_ns, std::min(time, largest_field));
+}
+
+/// What a share is foreseen to take.
+inline Nanoseconds finish_ns(const Cost& cost, const SizeTable& table, Samples share) {
+  return share == 0 ? 0 : finish_of_units(cost, table.units(share));
+}
+
+/// The least time that a share as large or larger takes: never decreases.
+inline Nanoseconds hull_finish_ns(const Cost& cost, const SizeTable& table, Samples share) {
+  return share == 0 ? 0 : finish_of_units(cost, table.hull_units(share));
 }
 
 /// The largest share with finish_ns(share) <= `time`; 0 if there is none but the empty one.

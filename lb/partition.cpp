@@ -162,7 +162,7 @@ class Search {
     const Samples next =
         problem_.floor_granules(problem_.cap(rank, infeasible_)) + problem_.granule;
     const bool allowed = next <= std::min(rank.most, problem_.batch);
-    return allowed ? finish_ns(rank.cost, problem_.table, next) : largest_field;
+    return allowed ? hull_finish_ns(rank.cost, problem_.table, next) : largest_field;
   }
 
   const Problem& problem_;
@@ -244,7 +244,7 @@ Nanoseconds solve_partition(const SolverInput& input, std::span<Samples> shares)
   hand_out(problem, least, shares);
   Nanoseconds finish = 0;
   for (std::size_t r = 0; r < shares.size(); ++r)
-    finish = std::max(finish, finish_ns(input.ranks[r].cost, problem.table, shares[r]));
+    finish = std::max(finish, hull_finish_ns(input.ranks[r].cost, problem.table, shares[r]));
   return finish;
 }
 

@@ -6,46 +6,70 @@
 namespace evenstep::bench {
 namespace {
 
-constexpr int warm_up_steps = 20;
-constexpr int steps_a_block = 4;  // short, so that what else the machine does meets both alike
+constexpr int warm_up_steps = 10;
+constexpr int steps_a_block = 4;   // short, so that what else the machine does meets both alike
+constexpr int pairs_a_round = 10;  // with the same sessions: where their memory lies matters, too
 constexpr int steps_of_calls = 20;
+
+struct Found {
+  std::vector<double> ratios;
+  std::vector<double> step_seconds;
+  double deciding = 0;
+  int resizes = 0;
+};
+
+void take_turns(Job& off, Job& even, int pairs, Found& found) {
+  for (int pair = 0; pair < pairs; ++pair) {
+    const bool even_first = pair % 2 == 1;  // each has as often the other before it
+    const double first = (even_first ? even : off).run(steps_a_block);
+    const double second = (even_first ? off : even).run(steps_a_block);
+    found.ratios.push_back(even_first ? first / second : second / first);
+    found.step_seconds.push_back((even_first ? second : first) / steps_a_block);
+  }
+  const int steps = warm_up_steps + pairs * steps_a_block;
+  found.deciding = 1e-9 * static_cast<double>(even.session().balance_ns()) / steps;
+  found.resizes += even.session().resizes();
+}
 
 }  // namespace
 
 Json measure_balancing(Communicator& communicator, const Options& options) {
-  Job off(communicator, options, {.balance = "off"});
-  Job even(communicator, options, {.balance = "even"});
-  off.run(warm_up_steps);
-  even.run(warm_up_steps);
-  std::vector<double> ratios;
-  std::vector<double> step_seconds;
-  for (int pair = 0; pair < options.pairs; ++pair) {
-    const bool even_first = pair % 2 == 1;  // each has as often the other before it
-    const double first = (even_first ? even : off).run(steps_a_block);
-    const double second = (even_first ? off : even).run(steps_a_block);
-    ratios.push_back(even_first ? first / second : second / first);
-    step_seconds.push_back((even_first ? second : first) / steps_a_block);
+  Work work(communicator, options, 1);
+  Found found;
+  for (int done = 0; done < options.pairs; done += pairs_a_round) {
+    std::unique_ptr<Job> jobs[2];
+    const int first = done / pairs_a_round % 2;
+    for (const int which : {first, 1 - first}) {
+      jobs[which] =
+          std::make_unique<Job>(communicator, options, work, which == 0 ? "off" : "even", "off");
+      jobs[which]->run(warm_up_steps);
+    }
+    take_turns(*jobs[0], *jobs[1], std::min(pairs_a_round, options.pairs - done), found);
   }
-  const int steps = options.pairs * steps_a_block + warm_up_steps;
-  const double deciding = 1e-9 * static_cast<double>(even.session().balance_ns()) / steps;
-  const double overhead = median(ratios) - 1;
+  Job even(communicator, options, work, "even", "off");
+  even.run(warm_up_steps);
+  const double overhead = median(found.ratios) - 1;
   const Json calls = count_calls(steps_of_calls, [&](int count) { even.run(count); });
   if (communicator.rank() == 0) {
     fmt::print(
         "balancing {} equal ranks, {}: {:+.2f} % (median of {} pairs, steps of {:.1f} ms, {:.1f} "
         "us of each for deciding, {} re-sizes)\n",
         communicator.size(), options.model, 100 * overhead, options.pairs,
-        1e3 * median(step_seconds), 1e6 * deciding, even.session().resizes());
+        1e3 * median(found.step_seconds), 1e6 * found.deciding, found.resizes);
     fmt::print("a steady step calls:");
     for (const auto& [what, count] : calls.items())
       fmt::print(" {} {}", what,
                  count.is_null() ? "unknown" : fmt::format("{:.2f}", double(count)));
     fmt::print("\n");
   }
-  return {{"ranks", communicator.size()}, {"model", options.model},
-          {"pairs", options.pairs},       {"step_seconds", median(step_seconds)},
-          {"overhead", overhead},         {"ratios", ratios},
-          {"deciding_seconds", deciding}, {"resizes", even.session().resizes()},
+  return {{"ranks", communicator.size()},
+          {"model", options.model},
+          {"pairs", options.pairs},
+          {"step_seconds", median(found.step_seconds)},
+          {"overhead", overhead},
+          {"ratios", found.ratios},
+          {"deciding_seconds", found.deciding},
+          {"resizes", found.resizes},
           {"steady_step", calls}};
 }
 

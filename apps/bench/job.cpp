@@ -11,18 +11,18 @@ namespace evenstep::bench {
 namespace {
 
 constexpr double learning_rate = 1e-3;
+constexpr unsigned classes = 10;
 
-SessionOptions session_options(Communicator& communicator, const Options& options,
-                               const JobOptions& job, kernels::Network& network) {
+SessionOptions session_options(const Communicator& communicator, const Options& options,
+                               const Work& work, const char* balance, const char* overlap) {
   SessionOptions session;
   session.global_batch = options.batch * communicator.size();
-  session.gradients = network.parameter_count();
-  session.granule = network.granule();
-  session.balance = job.balance;
-  if (session.balance != "off")
-    session.size_cost = train::measure_size_cost(communicator, network, session.global_batch);
-  session.overlap = job.overlap;
-  for (const kernels::ParameterRange& range : network.parameters())
+  session.gradients = work.network->parameter_count();
+  session.granule = work.network->granule();
+  session.balance = balance;
+  if (session.balance != "off") session.size_cost = work.size_cost;
+  session.overlap = overlap;
+  for (const kernels::ParameterRange& range : work.network->parameters())
     session.layer_ends.push_back(range.first + range.count);
   session.bucket_bytes = static_cast<std::int64_t>(options.bucket_mb * (1 << 20));
   return session;
@@ -30,26 +30,32 @@ SessionOptions session_options(Communicator& communicator, const Options& option
 
 }  // namespace
 
-Job::Job(Communicator& communicator, const Options& options, const JobOptions& job)
-    : last_chunk_(job.last_chunk) {
+Work::Work(Communicator& communicator, const Options& options, int last_chunk_)
+    : last_chunk(last_chunk_) {
   omp_set_num_threads(threads_of(communicator));
-  kernels::NetworkOptions network;
-  network.model = options.model;
-  network.last_chunk = last_chunk_;
-  agree_on_errors(communicator, [&] { network_ = kernels::make_network(network); });
+  kernels::NetworkOptions chosen;
+  chosen.model = options.model;
+  chosen.last_chunk = last_chunk;
+  agree_on_errors(communicator, [&] { network = kernels::make_network(chosen); });
   std::mt19937 random(1);
   std::uniform_real_distribution<float> pixel(-1, 1);
-  std::ranges::generate(network_->images(), [&] { return pixel(random); });
-  std::ranges::generate(network_->labels(),
-                        [&] { return static_cast<std::int32_t>(random() % 10); });
-  parameters_.resize(static_cast<std::size_t>(network_->parameter_count()));
-  kernels::initialise_parameters(network_->parameters(), 1, parameters_);
-  network_->load_parameters(parameters_);
-  optimizer_ = std::make_unique<Optimizer>(OptimizerOptions{}, network_->trained_count(),
-                                           std::vector<ParameterTensor>{});
-  session_ = std::make_unique<Session>(communicator,
-                                       session_options(communicator, options, job, *network_));
-  session_->watch_parameters(parameters_);
+  std::ranges::generate(network->images(), [&] { return pixel(random); });
+  std::ranges::generate(network->labels(),
+                        [&] { return static_cast<std::int32_t>(random() % classes); });
+  parameters.resize(static_cast<std::size_t>(network->parameter_count()));
+  kernels::initialise_parameters(network->parameters(), 1, parameters);
+  network->load_parameters(parameters);
+  optimizer = std::make_unique<Optimizer>(OptimizerOptions{}, network->trained_count(),
+                                          std::vector<ParameterTensor>{});
+  size_cost = train::measure_size_cost(communicator, *network, options.batch * communicator.size());
+}
+
+Job::Job(Communicator& communicator, const Options& options, Work& work, const char* balance,
+         const char* overlap)
+    : work_(work),
+      session_(std::make_unique<Session>(
+          communicator, session_options(communicator, options, work, balance, overlap))) {
+  session_->watch_parameters(work_.parameters);
   ready_ = [this](std::int64_t first, std::int64_t count) {
     session_->gradients_ready(first, count);
   };
@@ -68,10 +74,10 @@ void Job::step() {
   const Share share = session_->begin_step();
   run_share(share.count);
   session_->end_step({.weight = static_cast<double>(share.count)});
-  const auto trained = static_cast<std::size_t>(network_->trained_count());
-  optimizer_->step(std::span(parameters_).first(trained), session_->gradients().first(trained),
-                   learning_rate);
-  network_->load_parameters(parameters_);
+  const auto trained = static_cast<std::size_t>(work_.network->trained_count());
+  work_.optimizer->step(std::span(work_.parameters).first(trained),
+                        session_->gradients().first(trained), learning_rate);
+  work_.network->load_parameters(work_.parameters);
   session_->lap(Phase::update);
   const auto phases = session_->phase_ns();
   sums_.step += 1e-9 * static_cast<double>(session_->own_ns() + session_->last_wait_ns());
@@ -83,11 +89,11 @@ void Job::step() {
 void Job::run_share(std::int64_t samples) {
   if (samples == 0) std::ranges::fill(session_->gradients(), 0.0F);
   std::int64_t done = 0;
-  network_->menu().for_each_chunk(samples, last_chunk_, [&](int chunk) {
-    network_->forward(chunk);
+  work_.network->menu().for_each_chunk(samples, work_.last_chunk, [&](int chunk) {
+    work_.network->forward(chunk);
     session_->lap(Phase::forward);
     const kernels::Trainable::Pass pass{.first = done == 0, .last = done + chunk == samples};
-    network_->backward(chunk, pass, session_->gradients(), &ready_);
+    work_.network->backward(chunk, pass, session_->gradients(), &ready_);
     session_->lap(Phase::backward);
     done += chunk;
   });

@@ -12,16 +12,23 @@
 
 namespace evenstep::bench {
 
-struct JobOptions {
-  const char* balance = "even";
-  const char* overlap = "off";
-  int last_chunk = 1;  ///< samples up to which a share's last one may be larger than usual
+/// A rank's network, and what trains it.
+struct Work {
+  /// `last_chunk`: samples up to which a share's last chunk may be larger than usual. Collective.
+  Work(Communicator& communicator, const Options& options, int last_chunk);
+
+  int last_chunk;
+  std::unique_ptr<kernels::Network> network;
+  std::vector<float> parameters;
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<std::int64_t> size_cost;
 };
 
 class Job {
  public:
-  /// Collective, blocking.
-  Job(Communicator& communicator, const Options& options, const JobOptions& job);
+  /// Collective, blocking. Jobs that take turns may share their work.
+  Job(Communicator& communicator, const Options& options, Work& work, const char* balance,
+      const char* overlap);
 
   /// Runs so many steps; the time between two runs is nobody's. Collective. Returns their seconds.
   double run(int steps);
@@ -39,10 +46,7 @@ class Job {
   void step();
   void run_share(std::int64_t samples);
 
-  std::unique_ptr<kernels::Network> network_;
-  int last_chunk_;
-  std::vector<float> parameters_;
-  std::unique_ptr<Optimizer> optimizer_;
+  Work& work_;
   std::unique_ptr<Session> session_;
   kernels::GradientReady ready_;
   Means sums_;

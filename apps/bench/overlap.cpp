@@ -12,6 +12,7 @@ constexpr int steps_a_block = 4;
 
 struct Way {
   std::string name;
+  std::unique_ptr<Work> work;
   std::unique_ptr<Job> job;
   std::vector<double> steps;
   std::vector<double> waits;
@@ -23,12 +24,9 @@ std::vector<Way> make_ways(Communicator& communicator, const Options& options) {
   const auto whole = static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(options.batch)));
   std::vector<Way> ways;
   const auto add = [&](const char* name, const char* overlap, int last_chunk) {
-    ways.push_back(
-        {name,
-         std::make_unique<Job>(communicator, options, JobOptions{"off", overlap, last_chunk}),
-         {},
-         {},
-         {}});
+    auto work = std::make_unique<Work>(communicator, options, last_chunk);
+    auto job = std::make_unique<Job>(communicator, options, *work, "off", overlap);
+    ways.push_back({name, std::move(work), std::move(job), {}, {}, {}});
   };
   add("off", "off", 1);
   add("off, one chunk", "off", whole);

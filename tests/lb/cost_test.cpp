@@ -33,17 +33,30 @@ TEST_CASE("finish_ns is the formula") {
   CHECK(finish_ns({.per_sample_ps = longest_sample_ps}, {}, largest_field) == largest_field);
 }
 
-TEST_CASE("a size table is non-decreasing, scaled to its last size, and goes on in proportion") {
+TEST_CASE("a size table is scaled to its last size and goes on in proportion") {
   const std::vector<std::int64_t> costs = {7, 30, 20, 70, 80};
   const SizeTable table(costs);
   const auto one = SizeTable::units_per_sample;
   CHECK(table.units(0) == 0);
   CHECK(table.units(1) == 4 * one * 30 / 80);
-  CHECK(table.units(2) == 4 * one * 30 / 80);
+  CHECK(table.units(2) == 4 * one * 20 / 80);
   CHECK(table.units(3) == 4 * one * 70 / 80);
   CHECK(table.units(4) == 4 * one);
   CHECK(table.units(1000) == 1000 * one);
   CHECK(SizeTable{}.units(1000) == 1000 * one);
+}
+
+TEST_CASE("its hull is what a share as large or larger costs") {
+  const SizeTable table(std::vector<std::int64_t>{7, 30, 20, 90, 80});
+  const auto one = SizeTable::units_per_sample;
+  CHECK(table.hull_units(0) == 0);
+  CHECK(table.hull_units(1) == 4 * one * 20 / 80);
+  CHECK(table.hull_units(2) == 4 * one * 20 / 80);
+  CHECK(table.hull_units(3) == 4 * one);
+  CHECK(table.hull_units(4) == 4 * one);
+  CHECK(table.largest_share(4 * one - 1) == 2);
+  CHECK(table.largest_share(4 * one) == 4);
+  CHECK(SizeTable{}.hull_units(1000) == 1000 * one);
 }
 
 TEST_CASE("a size table refuses what it cannot scale") {
@@ -59,7 +72,7 @@ TEST_CASE("a share that is not empty never counts as nothing") {
   CHECK(table.units(1) > 0);
 }
 
-TEST_CASE("largest_share is the inverse of finish_ns") {
+TEST_CASE("largest_share is the inverse of hull_finish_ns") {
   EVENSTEP_INFO_SEED();
   Random random(test_seed());
   for (int round = 0; round < 300; ++round) {
@@ -71,9 +84,9 @@ TEST_CASE("largest_share is the inverse of finish_ns") {
       INFO("fixed ", cost.fixed_ns, " per sample ", cost.per_sample_ps, " floor ", cost.floor_ns,
            " time ", time, " share ", share);
       REQUIRE(share >= 0);
-      REQUIRE(finish_ns(cost, table, share) <= time);
+      REQUIRE(hull_finish_ns(cost, table, share) <= time);
       const bool fast = share >= largest_field / SizeTable::units_per_sample;
-      if (!fast) REQUIRE(finish_ns(cost, table, share + 1) > time);
+      if (!fast) REQUIRE(hull_finish_ns(cost, table, share + 1) > time);
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "tests/lb/virtual_ranks.h"
@@ -126,6 +127,37 @@ TEST_CASE("a rank that slows down and soon recovers is taken back within a few s
   });
   INFO(late, " of ", runs, " late");
   CHECK(late <= runs / 50);
+}
+
+// Shares run as chunks of powers of two: 63 samples cost more than 64.
+std::vector<std::int64_t> cost_in_chunks(Samples largest) {
+  std::vector<std::int64_t> cost = {0};
+  for (Samples share = 1; share <= largest; ++share) {
+    const auto chunks = std::popcount(static_cast<std::uint64_t>(share % 64)) + share / 64;
+    cost.push_back(120'000 + 10'000 * chunks + 1'400 * share);
+  }
+  return cost;
+}
+
+TEST_CASE("equal ranks stay at a cheap size, and come back to it after a short slow-down") {
+  const std::vector<std::int64_t> table = cost_in_chunks(128);
+  for (int seed = 1; seed <= 20; ++seed)
+    for (const double slow : {1.0, 1.1}) {
+      INFO("seed ", seed, " slow ", slow);
+      const TrueCost cost = [&](int r, Samples share, int step) {
+        const bool slowed = r == 1 && step >= 50 && step < 80;
+        return 10.0 * static_cast<double>(table[static_cast<std::size_t>(share)]) *
+               (slowed ? slow : 1);
+      };
+      auto with_table = setup(2, 128, 0, cost, 0.03, seed);
+      with_table.options.table = SizeTable(table);
+      VirtualRanks even(with_table);
+      VirtualRanks off(with_sizer(with_table, "off"));
+      even.run(400);
+      off.run(400);
+      CHECK(even.true_ns(399) <= 1.01 * off.true_ns(399));
+      CHECK(even.mean_ns() <= 1.01 * off.mean_ns());
+    }
 }
 
 TEST_CASE("unequal from the start: a load balance of 0.9 within 3 re-sizes") {

@@ -64,7 +64,7 @@ class BruteForce {
     const RankCost& rank = case_.ranks[r];
     if (share > rank.most) return;
     try_rank(r + 1, left, rest_taken,
-             std::max(finish, lb::finish_ns(rank.cost, case_.table, share)));
+             std::max(finish, lb::hull_finish_ns(rank.cost, case_.table, share)));
   }
 
   const Case& case_;
@@ -139,7 +139,7 @@ bool check_against_brute_force(const Case& c, Random& random) {
   REQUIRE(finish == best);
   Nanoseconds latest = 0;
   for (std::size_t r = 0; r < shares.size(); ++r)
-    latest = std::max(latest, finish_ns(c.ranks[r].cost, c.table, shares[r]));
+    latest = std::max(latest, hull_finish_ns(c.ranks[r].cost, c.table, shares[r]));
   REQUIRE(latest == finish);
   std::vector<Samples> again(c.ranks.size(), 99);
   SolverInput near = c.input();
@@ -169,7 +169,7 @@ Nanoseconds greedy_finish_ns(const Case& c) {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> next;
   const auto offer = [&](std::size_t r) {
     if (shares[r] + c.granule <= c.ranks[r].most)
-      next.emplace(finish_ns(c.ranks[r].cost, c.table, shares[r] + c.granule), r);
+      next.emplace(hull_finish_ns(c.ranks[r].cost, c.table, shares[r] + c.granule), r);
   };
   for (std::size_t r = 0; r < shares.size(); ++r) {
     left -= shares[r] = c.least(r);
@@ -183,7 +183,7 @@ Nanoseconds greedy_finish_ns(const Case& c) {
   }
   Nanoseconds finish = 0;
   for (std::size_t r = 0; r < shares.size(); ++r)
-    finish = std::max(finish, finish_ns(c.ranks[r].cost, c.table, shares[r]));
+    finish = std::max(finish, hull_finish_ns(c.ranks[r].cost, c.table, shares[r]));
   return finish;
 }
 
