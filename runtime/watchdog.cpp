@@ -14,6 +14,8 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/host_exchange.h"
+
 namespace evenstep {
 namespace {
 
@@ -25,12 +27,14 @@ constexpr int state_bits = 8;
 constexpr double least_tick_seconds = 0.02;
 constexpr double most_tick_seconds = 1;
 constexpr double ticks_a_stall = 5;
-constexpr int silent_ticks = 4;  // without a count: stopped
+constexpr double ticks_until_asking = 2;
+constexpr int silent_ticks = 4;  // without a count: stopped, or not heard of
 
-// One rank in shared memory, alone in its cache line.
+// One rank in shared memory, alone in its cache line. Of ranks on other hosts: what was last heard.
 struct alignas(64) Slot {
   std::atomic<std::int64_t> at{-1};  // step and state
   std::atomic<std::int64_t> count{0};
+  std::atomic<bool> stopped{false};  // as its own host sees it
 };
 
 struct Place {
@@ -104,7 +108,9 @@ class Watchdog::Watch {
         hosts_(hosts.begin(), hosts.end()),
         options_(options),
         slots_(communicator, hosts),
+        exchange_(communicator, hosts),
         seen_(hosts.size()) {
+    places_.reserve(hosts.size());
     if (slots_.there())
       start();
     else if (rank_ == 0)
@@ -160,6 +166,7 @@ class Watchdog::Watch {
 
   void tick(Seconds passed) {
     slots_[rank_].count.fetch_add(1, std::memory_order_relaxed);
+    if (exchange_.is_sender()) listen();
     for (std::size_t r = 0; r < seen_.size(); ++r) {
       const std::int64_t count = slots_[r].count.load(std::memory_order_relaxed);
       seen_[r].silent_ticks = count == seen_[r].count ? seen_[r].silent_ticks + 1 : 0;
@@ -173,54 +180,101 @@ class Watchdog::Watch {
       return;
     }
     waited_ += passed;
+    if (exchange_.is_sender() && waited_ >= ticks_until_asking * tick_) tell(true);
     if (!warned_ && options_.warn_seconds > 0 && waited_.count() >= options_.warn_seconds) warn();
     if (options_.abort_seconds > 0 && waited_.count() >= options_.abort_seconds) abort();
   }
 
+  void listen() {
+    const HostExchange::Received received = exchange_.receive();
+    for (const RankPlace& place : received.places) {
+      const auto rank = static_cast<std::size_t>(place.rank);
+      if (is_here(rank)) continue;
+      slots_[rank].at.store(place.at, std::memory_order_relaxed);
+      slots_[rank].stopped.store(place.stopped != 0, std::memory_order_relaxed);
+      slots_[rank].count.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (received.asked) tell(false);
+  }
+
+  void tell(bool asks) {
+    places_.clear();
+    for (std::size_t r = 0; r < seen_.size(); ++r)
+      if (is_here(r))
+        places_.push_back({static_cast<std::int32_t>(r), is_stopped(r) ? 1 : 0,
+                           slots_[r].at.load(std::memory_order_relaxed)});
+    exchange_.send(places_, asks);
+  }
+
   void warn() {
     warned_ = true;
-    if (speaks_for_host()) fmt::print(stderr, "warning: {}\n", finding());
+    if (speaks()) fmt::print(stderr, "warning: {}\n", finding());
   }
 
   void abort() {
-    if (!speaks_for_host()) return;
+    if (!speaks()) return;
     fmt::print(stderr, "error: {}; the job ends (--stall-abort {})\n", finding(),
                options_.abort_seconds);
     std::fflush(stderr);
     communicator_.abort(1);
   }
 
-  bool is_silent(std::size_t rank) const { return seen_[rank].silent_ticks >= silent_ticks; }
   bool is_here(std::size_t rank) const { return hosts_[rank] == hosts_[rank_]; }
+  bool is_silent(std::size_t rank) const { return seen_[rank].silent_ticks >= silent_ticks; }
+  bool is_stopped(std::size_t rank) const {
+    return is_here(rank) ? is_silent(rank) : slots_[rank].stopped.load(std::memory_order_relaxed);
+  }
+  bool is_known(std::size_t rank) const {
+    return is_here(rank) || (seen_[rank].count > 0 && !is_silent(rank));
+  }
   Place place_of_rank(std::size_t rank) const {
     return place_of(slots_[rank].at.load(std::memory_order_relaxed));
   }
   // One may have left a step's all-reduce that another is still in: both wait.
   bool waits(std::size_t rank) const {
-    return place_of_rank(rank).state == in_all_reduce && !is_silent(rank);
+    return is_known(rank) && place_of_rank(rank).state == in_all_reduce && !is_stopped(rank);
   }
   bool is_late(std::size_t rank) const {
-    return is_silent(rank) || (place_of_rank(rank).state != in_all_reduce &&
-                               place_of_rank(rank).step <= place_of(last_at_).step);
+    return is_known(rank) &&
+           (is_stopped(rank) || (place_of_rank(rank).state != in_all_reduce &&
+                                 place_of_rank(rank).step <= place_of(last_at_).step));
   }
 
-  // The lowest rank of those that wait.
-  bool speaks_for_host() const {
+  // The lowest rank of those that are known to wait.
+  bool speaks() const {
     for (std::size_t r = 0; r < rank_; ++r)
-      if (is_here(r) && waits(r)) return false;
+      if (waits(r)) return false;
     return true;
   }
 
-  std::string finding() const {
+  std::string late_ranks() const {
     std::string late;
     for (std::size_t r = 0; r < seen_.size(); ++r) {
-      if (!is_here(r) || !is_late(r)) continue;
+      if (!is_late(r)) continue;
       const Place place = place_of_rank(r);
       late += fmt::format("{}rank {} on {} ({}last phase: {} of step {})", late.empty() ? "" : ", ",
-                          r, hosts_[r], is_silent(r) ? "stopped or dead; " : "",
+                          r, hosts_[r], is_stopped(r) ? "stopped or dead; " : "",
                           name_of(place.state), place.step);
     }
-    if (late.empty()) late = fmt::format("a rank on another host than {}", hosts_[rank_]);
+    return late;
+  }
+
+  std::string silent_hosts() const {
+    std::string silent;
+    for (std::size_t r = 0; r < seen_.size(); ++r) {
+      const bool first =
+          std::ranges::find(hosts_, hosts_[r]) - hosts_.begin() == static_cast<std::ptrdiff_t>(r);
+      if (first && !is_known(r))
+        silent += fmt::format(
+            "{}{}", silent.empty() ? "ranks of a host that does not answer: " : ", ", hosts_[r]);
+    }
+    return silent;
+  }
+
+  std::string finding() const {
+    std::string late = late_ranks();
+    if (late.empty()) late = silent_hosts();
+    if (late.empty()) late = "the network: all ranks are in the all-reduce";
     return fmt::format("step {}: waiting for {} since {:.1f} s", place_of(last_at_).step, late,
                        waited_.count());
   }
@@ -230,6 +284,8 @@ class Watchdog::Watch {
   std::vector<std::string> hosts_;
   StallOptions options_;
   SharedSlots slots_;
+  HostExchange exchange_;
+  std::vector<RankPlace> places_;
   Seconds tick_{1};
   std::vector<Seen> seen_;
   std::int64_t last_at_ = -1;

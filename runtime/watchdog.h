@@ -2,6 +2,9 @@
 // in memory that the ranks of a node share, and a side thread of each rank looks there once the
 // rank has waited for long: the late ones are named, and in the end the job is ended.
 //
+// Hosts tell each other the same by datagrams (host_exchange.h), only while somebody waits for
+// long.
+//
 // A side thread also counts up while its process runs: who is stopped inside the all-reduce looks
 // like everyone else there, but for that count.
 #pragma once
@@ -15,8 +18,8 @@ namespace evenstep {
 
 class Watchdog {
  public:
-  /// Collective, blocking. Watches only ranks of the same host. Does nothing where both times are
-  /// 0, or where there is no shared memory (said once on standard error).
+  /// Collective, blocking. Does nothing where both times are 0, or where there is no shared memory
+  /// (said once on standard error).
   Watchdog(Communicator& communicator, std::span<const std::string> hosts,
            const StallOptions& options);
   ~Watchdog();

@@ -3,6 +3,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import time
 
 import job
@@ -12,8 +13,8 @@ WARNING = re.compile(r"warning: step (\d+): waiting for (.*) since")
 
 
 class Stalls(job.JobTest):
-    def start_long_job(self, *flags, ranks=3):
-        running = self.start(*FLAGS, *flags, ranks=ranks)
+    def start_long_job(self, *flags, ranks=3, **options):
+        running = self.start(*FLAGS, *flags, ranks=ranks, **options)
         log = running.folder / "steps.jsonl"
         job.wait_until(lambda: running.process.poll() is not None or log.exists() and log.stat().st_size > 0)
         return running
@@ -50,6 +51,40 @@ class Stalls(job.JobTest):
                 self.assertEqual(len(warnings), 1, result)
                 self.assertEqual(warnings[0][0], "2")
                 self.assertRegex(warnings[0][1], rf"^rank 2 on \S+ \(last phase: {phase} of step 2\)$")
+
+    # Ranks from 2 on get a host name of their own: to everything but MPI they are on another machine.
+    OTHER_HOST = ("bash", "-c", 'if ((${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} >= 2)); then '
+                  'exec unshare --uts bash -c \'hostname other-host; exec "$@"\' x "$@"; fi; exec "$@"', "x")
+
+    def test_hosts_tell_each_other(self):
+        if subprocess.run(["unshare", "--uts", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no right to give a process a host name of its own")
+        here, other = re.escape(socket.gethostname()), "other-host"
+        for slow, host in ((0, here), (1, here), (2, other), (3, other)):
+            with self.subTest(rank=slow):
+                result = self.train("--model", "softmax", "--global-batch", 12, "--steps", 4, "--eval", "off",
+                                    f"--inject={slow}:forward:4000:2-2", "--stall-warn", 1, ranks=4, wrap=self.OTHER_HOST)
+                self.assertEqual({rank["host"] for rank in result.summary["ranks"]}, {socket.gethostname(), other})
+                warnings = WARNING.findall(result.stderr)
+                self.assertEqual(len(warnings), 1, result)  # once, over all hosts
+                self.assertRegex(warnings[0][1], rf"^rank {slow} on {host} \(last phase: forward of step 2\)$")
+
+    def test_a_stopped_rank_of_another_host_ends_the_job(self):
+        if subprocess.run(["unshare", "--uts", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no right to give a process a host name of its own")
+        # Rank 2 speaks for its host: stopped, the host does not answer, but rank 3 sees it.
+        for rank, seen in ((3, r"rank 3 on other-host \(stopped or dead"),
+                           (2, r"rank 2 on other-host \(stopped or dead|a host that does not answer: other-host")):
+            with self.subTest(rank=rank):
+                running = self.start_long_job("--inject", "1:load:200", "--stall-abort", 3, ranks=4, wrap=self.OTHER_HOST)
+                os.kill(running.rank_process(rank), signal.SIGSTOP)
+                running.process.wait(60)
+                job.wait_until(lambda: not running.processes(), 30)
+                result = running.end(0)
+                self.assertNotEqual(result.rc, 0, result)
+                self.assertGreaterEqual(len(result.error_lines), 1, result)
+                for line in result.error_lines:
+                    self.assertRegex(line, seen)
 
     def test_no_warning_without_a_stall_nor_when_off(self):
         for flags in (["--stall-warn", 30], ["--stall-warn", 0, "--inject=1:load:1500:3-3"]):

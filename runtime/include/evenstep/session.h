@@ -30,9 +30,9 @@ enum class Overlap { off, tests, thread };
 /// "off", "tests", "thread".
 const char* name(Overlap overlap);
 
-/// A rank that all others of its host wait for is named on standard error after warn_seconds in one
-/// step's collective, with its last phase; after abort_seconds the job is ended. 0: never. A side
-/// thread of each rank looks after it.
+/// A rank that all others wait for is named on standard error after warn_seconds in one step's
+/// collective, with its host and last phase; after abort_seconds the job is ended. 0: never. A side
+/// thread of each rank looks after it; hosts talk by UDP, and one that does not answer is named.
 struct StallOptions {
   double warn_seconds = 0;
   double abort_seconds = 0;
