@@ -72,12 +72,6 @@ class MpiCommunicator final : public Communicator {
     if (world == 1) refuse_singletons();
     MPI_Op_create(add_bf16, 1, &bf16_sum_);
     MPI_Query_thread(&thread_level_);
-    agree_on_errors(*this, [this] {
-      if (thread_level_ < MPI_THREAD_FUNNELED)
-        throw Error(
-            "this MPI library was started without thread support; start it with "
-            "MPI_Init_thread and MPI_THREAD_FUNNELED");
-    });
     settle(options);
   }
   ~MpiCommunicator() override {
@@ -244,14 +238,14 @@ class MpiCommunicator final : public Communicator {
       ranks.push_back(nlohmann::json::parse(text));
     std::map<std::string, Node> nodes;
     bool has_quota = false;
-    bool multiple = true;
+    int least_level = MPI_THREAD_MULTIPLE;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       refuse_other_wait(r, ranks[r]["wait"], ranks[0]["wait"]);
       Node& node = nodes[ranks[r]["host"]];
       node.cores.emplace_back(ranks[r]["cores"].begin(), ranks[r]["cores"].end());
       node.asked_threads.push_back(ranks[r]["threads"]);
       has_quota = has_quota || ranks[r]["quota"];
-      multiple = multiple && ranks[r]["thread_level"] >= MPI_THREAD_MULTIPLE;
+      least_level = std::min<int>(least_level, ranks[r]["thread_level"]);
     }
     const auto any_crowded = [&](int more) {
       return std::ranges::any_of(nodes, [&](const auto& n) { return n.second.is_crowded(more); });
@@ -259,7 +253,19 @@ class MpiCommunicator final : public Communicator {
     threads_ = options.threads > 0 ? options.threads : nodes[host_].default_threads();
     wait_ = choose_wait(options.wait, has_quota || any_crowded(0));
     spare_core_ = !has_quota && !any_crowded(1);
-    if (multiple) progress_thread_ = spare_core_ ? ProgressThread::spare : ProgressThread::yes;
+    if (least_level < MPI_THREAD_FUNNELED && rank_ == 0) say_no_threads();
+    if (least_level >= MPI_THREAD_MULTIPLE)
+      progress_thread_ = spare_core_ ? ProgressThread::spare : ProgressThread::yes;
+  }
+
+  // All calls of a step come from one thread anyhow.
+  static void say_no_threads() {
+    static bool said = false;
+    if (!said)
+      fmt::print(stderr,
+                 "warning: MPI gives no thread support (MPI_THREAD_SINGLE); no thread will move "
+                 "sums along\n");
+    said = true;
   }
 
   static void refuse_other_wait(std::size_t rank, const std::string& wait,

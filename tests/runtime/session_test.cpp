@@ -10,6 +10,8 @@
 
 #include "evenstep/in_process.h"
 #include "evenstep/sampler.h"
+#include "evenstep/version.h"
+#include "tests/runtime/forwarding_communicator.h"
 
 using namespace evenstep;
 
@@ -294,6 +296,55 @@ TEST_CASE("ranks that differ are named") {
   CHECK(message([](int, SessionOptions& options, auto&) {
           options.global_batch = 0;
         }).find("the global batch is 0") != std::string::npos);
+}
+
+// Says that it was built from other sources.
+class OtherBuild final : public ForwardingCommunicator {
+ public:
+  using ForwardingCommunicator::ForwardingCommunicator;
+  std::vector<std::string> gather(const std::string& mine) override {
+    std::string other = mine;
+    if (const auto at = other.find(version()); at != std::string::npos)
+      other.replace(at, std::string(version()).size(), "0.0.0");
+    return ForwardingCommunicator::gather(other);
+  }
+};
+
+TEST_CASE("a rank of another build is named") {
+  for (int odd : {1, 2}) {
+    InProcessWorld world(3);
+    std::string text;
+    try {
+      world.run([&](int rank) {
+        std::unique_ptr<Communicator> communicator = world.communicator(rank);
+        if (rank == odd) communicator = std::make_unique<OtherBuild>(std::move(communicator));
+        const Session session(*communicator, options_for(world, rank, 8));
+      });
+    } catch (const AgreedError& error) {
+      text = error.what();
+      CHECK(error.exit_code() == 2);
+    }
+    CHECK(text.starts_with("rank " + std::to_string(odd) +
+                           " on localhost has the version of evenstep 0.0.0, rank 0 on localhost "
+                           "has the version of evenstep " +
+                           version()));
+  }
+}
+
+TEST_CASE("a rank with another partition is named at the next step") {
+  InProcessWorld world(3);
+  std::string text;
+  try {
+    world.run([&](int rank) {
+      const auto communicator = world.communicator(rank);
+      Session session(*communicator, options_for(world, rank, 8));
+      for (int k = 0; k < 5; ++k)
+        step(session, world.clock(rank), ms, session.begin_step(rank == 1 && k == 3 ? 5 : 8));
+    });
+  } catch (const AgreedError& error) {
+    text = error.what();
+  }
+  CHECK(text.starts_with("step 3: partitions differ: rank 1 on localhost"));
 }
 
 TEST_CASE("a loss that is not finite is reported with its rank") {

@@ -11,33 +11,28 @@
 #include "evenstep/in_process.h"
 #include "evenstep/session.h"
 #include "tests/allocations.h"
+#include "tests/runtime/forwarding_communicator.h"
 
 using namespace evenstep;
 
 // Threads wait for each other by system calls: in here they are not the session's.
-class AsideCommunicator final : public Communicator {
+class AsideCommunicator final : public ForwardingCommunicator {
  public:
-  explicit AsideCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  const std::string& host() const override { return inner_->host(); }
+  using ForwardingCommunicator::ForwardingCommunicator;
   void start_sum(std::span<float> values) override {
-    aside([&] { inner_->start_sum(values); });
+    aside([&] { ForwardingCommunicator::start_sum(values); });
   }
   void start_sum(std::span<Bf16> values) override {
-    aside([&] { inner_->start_sum(values); });
+    aside([&] { ForwardingCommunicator::start_sum(values); });
   }
   bool progress() override {
     bool done = false;
-    aside([&] { done = inner_->progress(); });
+    aside([&] { done = ForwardingCommunicator::progress(); });
     return done;
   }
   void wait() override {
-    aside([&] { inner_->wait(); });
+    aside([&] { ForwardingCommunicator::wait(); });
   }
-  std::vector<std::string> gather(const std::string& mine) override { return inner_->gather(mine); }
-  void abort(int exit_code) override { inner_->abort(exit_code); }
-  std::int64_t sum_calls() const override { return inner_->sum_calls(); }
 
  private:
   template <typename Call>
@@ -46,7 +41,6 @@ class AsideCommunicator final : public Communicator {
     call();
     system_calls::set_aside(false);
   }
-  std::unique_ptr<Communicator> inner_;
 };
 
 void steady_steps_allocate_nothing(const char* overlap, const char* tail = "auto",

@@ -7,7 +7,7 @@ import re
 import sys
 
 DECLARATION = re.compile(r"\bint\s+(P?MPI_\w+)\s*\(([^;{}]*?)\)\s*(?:__attribute__\s*\(\(.*?\)\)\s*)*;", re.DOTALL)
-NOT_WRAPPED = {"MPI_Finalize",  # by hand, in pmpi_counter.cpp
+NOT_WRAPPED = {"MPI_Finalize", "MPI_Query_thread",  # by hand, in pmpi_counter.cpp
                "MPI_Pcontrol"}  # has a variable number of arguments
 
 WRAPPER = """int {name}({parameters}) {{

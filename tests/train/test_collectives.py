@@ -71,5 +71,20 @@ class Collectives(job.JobTest):
                    "1,0.5")
 
 
+class NoThreads(job.JobTest):
+    WRAP = ("env", f"LD_PRELOAD={COUNTER}", "EVENSTEP_PMPI_THREAD_LEVEL=0")  # MPI_THREAD_SINGLE
+    RUN = ["--model", "mlp", "--global-batch", 12, "--steps", 5, "--eval", "off"]
+
+    def test_works_and_is_said_once(self):
+        for overlap in ("off", "tests", "auto"):
+            result = self.train(*self.RUN, "--overlap", overlap, ranks=2, wrap=self.WRAP)
+            self.assertEqual(result.stderr.count("no thread support"), 1, result)
+        self.assertNotIn("no thread support", self.train(*self.RUN, ranks=2).stderr)
+
+    def test_a_thread_is_refused(self):
+        result = self.run_job(*self.RUN, "--overlap", "thread", ranks=2, wrap=self.WRAP)
+        self.assert_one_error(result, "overlap thread", "tests", rc=2)
+
+
 if __name__ == "__main__":
     job.main()

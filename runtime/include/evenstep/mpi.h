@@ -28,8 +28,8 @@ struct MpiOptions {
 };
 
 /// A communicator over a duplicate of `parent`; errors are thrown, never fatal inside MPI.
-/// Collective over `parent`, blocking. MPI must be initialised with at least MPI_THREAD_FUNNELED
-/// and outlive it.
+/// Collective over `parent`, blocking. MPI must outlive it, and be initialised with at least
+/// MPI_THREAD_FUNNELED; where it gives less, rank 0 says so once on standard error.
 ///
 /// `auto` sleeps if on any node ranks have more computing threads than the cores they are bound to,
 /// or any rank has a CPU quota (control groups, version 1 or 2); otherwise it spins. The choice is
