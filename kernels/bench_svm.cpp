@@ -1,6 +1,6 @@
 // How fast the linear SVM passes over the non-zeros of a generated set, beside the bandwidth at
 // which this machine copies memory, in turn. Columns are drawn as words of a text are (Zipf's law,
-// ids without order) or evenly.
+// ids without order) or evenly, and numbered by frequency, as the reader does, or left alone.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,6 +25,7 @@ struct BenchOptions {
   int per_row = 115;
   double exponent = 1;  // of Zipf's law; 0: evenly
   int rounds = 5;
+  bool renumber = true;  // as the reader does
 };
 
 struct Problem {
@@ -105,7 +106,8 @@ Times pass(LinearSvm& svm, const SparseRows& rows, std::span<const std::int64_t>
 }
 
 void bench(const BenchOptions& options) {
-  const Problem problem = generate(options);
+  Problem problem = generate(options);
+  if (options.renumber) number_by_frequency(options.columns, problem.starts, problem.entries);
   const SparseRows rows{options.columns, {-1, 1}, problem.starts, problem.entries, problem.labels};
   std::vector<std::int64_t> order(static_cast<std::size_t>(options.rows));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
@@ -146,6 +148,8 @@ BenchOptions parse(int argc, char** argv) {
       options.per_row = std::stoi(value);
     else if (name == "--exponent")
       options.exponent = std::stod(value);
+    else if (name == "--renumber")
+      options.renumber = value == "on";
     else
       throw std::invalid_argument(name);
   }
@@ -162,7 +166,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     fmt::print(stderr,
                "error: {}; usage: evenstep-bench-svm [--features N] [--rows N] [--per-row N] "
-               "[--exponent OF_ZIPF]\n",
+               "[--exponent OF_ZIPF] [--renumber on|off]\n",
                error.what());
     return 2;
   }

@@ -88,6 +88,7 @@ struct Owned {
   std::vector<std::uint64_t> starts{0};
   std::vector<SparseEntry> entries;
   std::vector<std::int8_t> labels;
+  std::vector<std::uint32_t> in_file;  // of a training set
 };
 
 class Parser {
@@ -161,9 +162,14 @@ class Parser {
     for (std::int8_t& label : owned_->labels) label = (label != 0) != swapped ? 1 : -1;
     const auto columns =
         training_ != nullptr ? training_->columns : static_cast<std::int64_t>(columns_);
+    if (training_ != nullptr)
+      number_alike(training_->in_file, owned_->starts, owned_->entries);
+    else
+      owned_->in_file = number_by_frequency(columns, owned_->starts, owned_->entries);
     return {columns,        {std::min(seen_[0], seen_[1]), std::max(seen_[0], seen_[1])},
             owned_->starts, owned_->entries,
-            owned_->labels, owned_};
+            owned_->labels, owned_->in_file,
+            owned_};
   }
 
   Lines lines_;

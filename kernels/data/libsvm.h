@@ -10,7 +10,8 @@
 
 namespace evenstep::kernels {
 
-/// Reads a training set: exactly two different labels, and as many columns as its highest index.
+/// Reads a training set: exactly two different labels, and as many columns as its highest index,
+/// numbered by their entries (sparse.h).
 /// Throws DataError with file, line, what is there and what was expected.
 SparseRows read_libsvm(const std::filesystem::path& path);
 

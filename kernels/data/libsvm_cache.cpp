@@ -1,11 +1,14 @@
-// The binary copy of a LIBSVM file: a header, then starts, entries and labels as they lie in
-// memory. Whole numbers are the machine's own; another byte order does not match the magic.
+// The binary copy of a LIBSVM file: a header, then starts, entries, column numbers and labels as
+// they lie in memory. Whole numbers are the machine's own; another byte order does not match the
+// magic.
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -20,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t magic = 0x31307370734e5645;  // "EVNsps01"
+constexpr std::uint64_t magic = 0x32307370734e5645;  // "EVNsps02"
 
 struct Header {
   std::uint64_t magic;
@@ -61,9 +64,12 @@ std::span<const T> part(const MappedFile& file, std::size_t offset, std::size_t 
 /// Bytes that the header's counts ask for; nothing where they are beyond all measure.
 std::optional<std::uint64_t> expected_bytes(const Header& header) {
   constexpr std::uint64_t most = std::uint64_t{1} << 48;
-  if (header.rows > most || header.entries > most) return std::nullopt;
+  if (header.rows > most || header.entries > most || header.columns < 0 ||
+      header.columns > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
+    return std::nullopt;
   return sizeof(Header) + (header.rows + 1) * sizeof(std::uint64_t) +
-         header.entries * sizeof(SparseEntry) + header.rows;
+         header.entries * sizeof(SparseEntry) +
+         static_cast<std::uint64_t>(header.columns) * sizeof(std::uint32_t) + header.rows;
 }
 
 /// Nothing of the file may lead a reader of the rows out of it.
@@ -73,7 +79,8 @@ bool is_sound(const SparseRows& rows) {
     if (rows.starts[r] > rows.starts[r + 1]) return false;
   for (const SparseEntry& entry : rows.entries)
     if (std::int64_t{entry.column} >= rows.columns) return false;
-  return true;
+  return std::ranges::all_of(rows.in_file,
+                             [&](std::uint32_t c) { return std::int64_t{c} < rows.columns; });
 }
 
 /// Nothing where the copy is not there, or is of another state of the text.
@@ -95,11 +102,14 @@ std::optional<SparseRows> map_copy(const fs::path& cache, const Header& stamp) {
                             expected_bytes(header).value_or(UINT64_MAX)));
   const std::size_t starts_end = sizeof(Header) + (header.rows + 1) * sizeof(std::uint64_t);
   const std::size_t entries_end = starts_end + header.entries * sizeof(SparseEntry);
+  const auto columns = static_cast<std::size_t>(header.columns);
+  const std::size_t columns_end = entries_end + columns * sizeof(std::uint32_t);
   SparseRows rows{header.columns,
                   header.label_values,
                   part<std::uint64_t>(*mapped, sizeof(Header), header.rows + 1),
                   part<SparseEntry>(*mapped, starts_end, header.entries),
-                  part<std::int8_t>(*mapped, entries_end, header.rows),
+                  part<std::int8_t>(*mapped, columns_end, header.rows),
+                  part<std::uint32_t>(*mapped, entries_end, columns),
                   mapped};
   if (checksum(rows) != header.checksum || !is_sound(rows))
     fail(cache, "is corrupt: its checksum does not match; delete it");
@@ -122,6 +132,7 @@ void write_copy(const fs::path& cache, Header header, const SparseRows& rows) {
   const bool whole = write(&header, sizeof header) &&
                      write(rows.starts.data(), rows.starts.size_bytes()) &&
                      write(rows.entries.data(), rows.entries.size_bytes()) &&
+                     write(rows.in_file.data(), rows.in_file.size_bytes()) &&
                      write(rows.labels.data(), rows.labels.size_bytes()) &&
                      std::fflush(file) == 0 && fsync(fileno(file)) == 0;
   const std::string reason = system_reason();

@@ -65,6 +65,33 @@ TEST_CASE("a test set has its training set's labels and columns") {
              {"test: line 2", "'2'", "-1 or 1"});
 }
 
+TEST_CASE("columns are numbered by their entries, those of a test set alike, also in the copy") {
+  const Directory directory;
+  directory.write("rows", bytes_of("+1 1:1 5:5\n-1 5:6\n+1 2:3 5:7\n"));
+  directory.write("test", bytes_of("-1 1:9 4:8 5:7 6:1\n"));
+  const auto cached = [&] { return read_libsvm_cached(directory / "rows", directory / "copy"); };
+  for (const SparseRows& rows : {read_libsvm(directory / "rows"), cached(), cached()}) {
+    CHECK(rows.columns == 5);
+    CHECK(std::vector<std::uint32_t>(rows.in_file.begin(), rows.in_file.end()) ==
+          std::vector<std::uint32_t>{4, 0, 1, 2, 3});
+    REQUIRE(rows.row(0).size() == 2);
+    CHECK(rows.row(0)[0].column == 0);
+    CHECK(rows.row(0)[0].value == 5);
+    CHECK(rows.row(0)[1].column == 1);
+    CHECK(rows.row(0)[1].value == 1);
+    CHECK(rows.row(2)[1].column == 2);
+    CHECK(rows.row(2)[1].value == 3);
+    const SparseRows test = read_libsvm_test(directory / "test", rows);
+    REQUIRE(test.row(0).size() == 3);
+    const std::uint32_t columns[] = {0, 1, 4};
+    const float values[] = {7, 9, 8};
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(test.row(0)[i].column == columns[i]);
+      CHECK(test.row(0)[i].value == values[i]);
+    }
+  }
+}
+
 TEST_CASE("bad rows name file, line, what is there and what was expected") {
   check_says(failure("+1 1:1\n-1 0:1\n"), {"rows: line 2", "'0:1'", "from 1"});
   check_says(failure("+1 1:1\n\n-1 3:1 2:1\n"), {"line 3", "index 2 comes after 3", "ascend"});

@@ -1,6 +1,7 @@
 """Data files that are missing, spoilt, or do not belong together: the line names the file and what is wrong."""
 import gzip
 
+import cifar
 import idx
 import job
 
@@ -84,6 +85,18 @@ class BadData(job.JobTest):
                    data=self.spoilt(LABELS, lambda data: data[:-1] + b"\n"))
             refuse([], "14x14", "28x28", data=other_size)
             refuse(["--model", "cnn"], "2x2", data=tiny_images)
+
+    def test_cifar(self):
+        def spoilt(name, data):
+            folder = cifar.write_cifar(self.folder / name)
+            (folder / "data_batch_2.bin").write_bytes(data((folder / "data_batch_2.bin").read_bytes()))
+            return folder
+
+        with self.refusals(*RUN, rc=1) as refuse:
+            refuse([], "data_batch_2.bin", "ends at byte 61459", data=spoilt("cut", lambda data: data[:-1]))
+            refuse([], "data_batch_2.bin", "label 10 at byte 3073", "0 to 9", ranks=3,
+                   data=spoilt("label", lambda data: data[:3073] + b"\n" + data[3074:]))
+            refuse([], "data_batch_2.bin", "ends at byte 61461", data=spoilt("longer", lambda data: data + b"x"))
 
     def test_on_one_rank_only(self):
         good, bad = self.new_data(), self.spoilt(IMAGES, lambda data: data[:-100])
