@@ -1,18 +1,25 @@
 // Times whole training steps (load images, forward, backward, plain SGD) of a model on one thread
-// or more, on Fashion-MNIST: what scripts/compare_pytorch puts beside PyTorch.
+// or more, on Fashion-MNIST, or of a GPT of the usual sizes on any tokens: what
+// scripts/compare_pytorch puts beside PyTorch.
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "kernels/data/idx.h"
+#include "kernels/gpt.h"
+#include "kernels/hash.h"
 #include "kernels/network.h"
 
 namespace evenstep::kernels {
@@ -70,14 +77,40 @@ BenchOptions parse(int argc, char** argv) {
   return options;
 }
 
+/// Writes the next `size` samples.
+using Stage = std::function<void(Network& network, int size)>;
+
+Stage stage_images(const BenchOptions& options) {
+  const auto data = std::make_shared<const Dataset>(read_idx_train(options.data));
+  const Normaliser normaliser(pixel_statistics(*data));
+  return [data, normaliser, position = std::int64_t{0}](Network& network, int size) mutable {
+    const auto elements = static_cast<std::size_t>(data->shape.elements());
+    for (std::size_t at = 0; at < static_cast<std::size_t>(size); ++at) {
+      normaliser.write(data->image(position), network.images().subspan(at * elements, elements));
+      network.labels()[at] = data->labels[static_cast<std::size_t>(position)];
+      position = (position + 1) % data->samples();
+    }
+  };
+}
+
+Stage stage_tokens(int vocabulary) {
+  return [vocabulary, position = std::uint64_t{0}](Network& network, int size) mutable {
+    const auto next = [&] {
+      return static_cast<std::int32_t>(mix64(++position) % static_cast<unsigned>(vocabulary));
+    };
+    const auto targets = static_cast<std::size_t>(size * network.targets());
+    std::ranges::generate(network.tokens().first(targets), next);
+    std::ranges::generate(network.labels().first(targets), next);
+  };
+}
+
 /// One replica that trains on successive batches.
 class Trainer {
  public:
-  Trainer(const BenchOptions& options, const Dataset& data)
-      : data_(data),
-        normaliser_(pixel_statistics(data)),
-        batch_(options.batch),
-        network_(make_network(options.network)),
+  Trainer(int batch, std::unique_ptr<Network> network, Stage stage)
+      : batch_(batch),
+        network_(std::move(network)),
+        stage_(std::move(stage)),
         parameters_(static_cast<std::size_t>(network_->parameter_count())),
         gradients_(parameters_.size()) {
     initialise_parameters(network_->parameters(), 1, parameters_);
@@ -89,40 +122,34 @@ class Trainer {
     LossSums sums;
     std::int64_t done = 0;
     network_->menu().for_each_chunk(batch_, [&](int size) {
-      stage(size);
+      stage_(*network_, size);
       sums.loss += network_->forward(size).loss;
       done += size;
       network_->backward(size, {done == size, done == batch_}, gradients_, nullptr);
     });
-    const float scale = 0.05f / static_cast<float>(batch_);
+    const auto targets = batch_ * network_->targets();
+    const float scale = 0.05f / static_cast<float>(targets);
     for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] -= scale * gradients_[i];
-    return sums.loss / batch_;
+    return sums.loss / static_cast<double>(targets);
   }
 
  private:
-  void stage(int size) {
-    const auto elements = static_cast<std::size_t>(data_.shape.elements());
-    for (int i = 0; i < size; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      normaliser_.write(data_.image(position_),
-                        network_->images().subspan(at * elements, elements));
-      network_->labels()[at] = data_.labels[static_cast<std::size_t>(position_)];
-      position_ = (position_ + 1) % data_.samples();
-    }
-  }
-
-  const Dataset& data_;
-  Normaliser normaliser_;
   int batch_;
   std::unique_ptr<Network> network_;
+  Stage stage_;
   std::vector<float> parameters_, gradients_;
-  std::int64_t position_ = 0;
 };
+
+Trainer make_trainer(const BenchOptions& options) {
+  if (options.network.model != "gpt")
+    return {options.batch, make_network(options.network), stage_images(options)};
+  const GptOptions gpt;
+  return {options.batch, make_gpt(gpt, options.network), stage_tokens(gpt.vocabulary)};
+}
 
 void run(const BenchOptions& options) {
   omp_set_num_threads(options.threads);
-  const Dataset data = read_idx_train(options.data);
-  Trainer trainer(options, data);
+  Trainer trainer = make_trainer(options);
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 5; ++i) trainer.step();
   const auto start = Clock::now();

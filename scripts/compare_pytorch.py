@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Training steps a second, and memory, of Evenstep beside PyTorch, in alternating runs.
 
-One thread a rank, 128 samples a rank, real Fashion-MNIST images, plain SGD. A step is forward, loss,
+One thread a rank, 128 samples a rank, real Fashion-MNIST images, plain SGD; for gpt (4 layers of width 256, 4
+heads), 8 sequences of 128 random bytes. A step is forward, loss,
 backward and update, with fp32 masters in both types (PyTorch's bf16 is autocast). One rank of ours is
 evenstep-bench-network, several are evenstep-train; of PyTorch's, several are DistributedDataParallel on
 gloo. Evenstep's time includes normalising its images from bytes; PyTorch's are normalised beforehand.
-PyTorch runs as it comes, with malloc kept from giving memory back, and so in channels last as well;
-its best is the fastest of these. Every run is a job of its own; the table has medians, and ratios are
-medians of the ratios within a round. Memory is the peak resident size of the largest process.
+PyTorch runs as it comes, with malloc kept from giving memory back, and so in channels last as well, or
+for gpt with attention written as matrix products; its best is the fastest of these. Every run is a job of its
+own; the table has medians, and ratios are medians of the ratios within a round. Memory is the peak resident size
+of the largest process.
 
 What of a step is communication: the time by which steps are longer than without any: of ours, than in as many
 processes of one rank that run at the same time; of PyTorch's, than under no_sync in the same job.
@@ -29,6 +31,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "4294967296",
                "MALLOC_TOP_PAD_": "268435456"}
 VARIANTS = {"default": {}, "malloc": KEEP_MEMORY, "channels_last": KEEP_MEMORY}
+GPT_VARIANTS = {"default": {}, "malloc": KEEP_MEMORY, "plain_attention": KEEP_MEMORY}
+GPT_CONTEXT, GPT_VOCABULARY = 128, 256
 TORCH_SAMPLES = 8192  # so that its images do not count as memory of its own
 
 
@@ -66,8 +70,46 @@ def resnet20(nn):
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
+def gpt(nn, plain=False, layers=4, heads=4, width=256):
+    import torch
+    from torch.nn import functional as F
+
+    def attend(q, k, v):
+        if not plain:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        scores = q @ k.transpose(-2, -1) / (width // heads) ** 0.5
+        later = torch.ones(GPT_CONTEXT, GPT_CONTEXT, dtype=torch.bool).triu(1)
+        return scores.masked_fill(later, float("-inf")).softmax(-1) @ v
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"),
+                                     nn.Linear(4 * width, width))
+
+        def forward(self, x):
+            shape = (*x.shape[:2], heads, width // heads)
+            q, k, v = (part.view(shape).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(width, 2))
+            x = x + self.projection(attend(q, k, v).transpose(1, 2).reshape(x.shape))
+            return x + self.mlp(self.norm2(x))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(GPT_VOCABULARY, width), nn.Embedding(GPT_CONTEXT, width)
+            self.blocks, self.norm = nn.Sequential(*[Block() for _ in range(layers)]), nn.LayerNorm(width)
+
+        def forward(self, tokens):
+            x = self.blocks(self.tokens(tokens) + self.places.weight)
+            return F.linear(self.norm(x), self.tokens.weight).flatten(0, 1)
+
+    return Gpt()
+
+
 # Evenstep's name of a model: PyTorch's model on 1x28x28 images.
-MODELS = {"cnn": cnn, "mlp": mlp, "resnet20": resnet20,
+MODELS = {"cnn": cnn, "mlp": mlp, "resnet20": resnet20, "gpt": gpt,
           "softmax": lambda nn: nn.Sequential(nn.Flatten(), nn.Linear(784, 10))}
 
 
@@ -78,13 +120,13 @@ def parse():
     parser.add_argument("--models", default="cnn,mlp")
     parser.add_argument("--dtypes", default="f32,bf16")
     parser.add_argument("--ranks", default="1,2")
-    parser.add_argument("--batch", type=int, default=128, help="samples a rank")
+    parser.add_argument("--batch", type=int, help="samples a rank (128; of gpt 8)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="of each run")
-    parser.add_argument("--variants", default=",".join(VARIANTS), help="of PyTorch")
+    parser.add_argument("--variants", help="of PyTorch (all)")
     parser.add_argument("--json", type=pathlib.Path, help="rounds are added to this file, one a line")
     parser.add_argument("--table", action="store_true", help="run nothing: the table of all rounds in the --json file")
-    parser.add_argument("--torch-run", choices=VARIANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--torch-run", choices={**VARIANTS, **GPT_VARIANTS}, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -95,6 +137,15 @@ def read_idx(path, header):
         return np.frombuffer(file.read(), np.uint8, offset=header)
 
 
+def fashion_mnist(folder):
+    import torch
+    data = pathlib.Path(folder)
+    pixels = read_idx(data / "train-images-idx3-ubyte", 16)[:TORCH_SAMPLES * 784].reshape(-1, 1, 28, 28)
+    labels = torch.tensor(read_idx(data / "train-labels-idx1-ubyte", 8)[:TORCH_SAMPLES].astype("int64"))
+    images = torch.tensor(pixels).float() / 255
+    return (images - images.mean()) / images.std(), labels
+
+
 def torch_run(options):
     """What a child process does: times PyTorch and prints one line of JSON on the first rank."""
     import torch
@@ -102,12 +153,13 @@ def torch_run(options):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     ranks = int(options.ranks)
-    data = pathlib.Path(options.data)
-    pixels = read_idx(data / "train-images-idx3-ubyte", 16)[:TORCH_SAMPLES * 784].reshape(-1, 1, 28, 28)
-    labels = torch.tensor(read_idx(data / "train-labels-idx1-ubyte", 8)[:TORCH_SAMPLES].astype("int64"))
-    images = torch.tensor(pixels).float() / 255
-    images = (images - images.mean()) / images.std()
-    model = MODELS[options.models](torch.nn)
+    if options.models == "gpt":
+        images = torch.randint(GPT_VOCABULARY, (TORCH_SAMPLES, GPT_CONTEXT))
+        labels = images.roll(-1, 1)
+        model = gpt(torch.nn, options.torch_run == "plain_attention")
+    else:
+        images, labels = fashion_mnist(options.data)
+        model = MODELS[options.models](torch.nn)
     if options.torch_run == "channels_last":
         model = model.to(memory_format=torch.channels_last)
         images = images.contiguous(memory_format=torch.channels_last)
@@ -123,7 +175,7 @@ def torch_run(options):
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             logits = model(images[batch])
-        loss = torch.nn.functional.cross_entropy(logits.float(), labels[batch])
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels[batch].flatten())
         loss.backward()
         optimizer.step()
 
@@ -167,21 +219,31 @@ def run_all(commands, environments):
     return output, peak
 
 
+def batch_of(options, model):
+    return options.batch or (8 if model == "gpt" else 128)
+
+
+def variants_of(model):
+    return GPT_VARIANTS if model == "gpt" else VARIANTS
+
+
 def time_torch(options, model, dtype, ranks, variant):
     command = [sys.executable, __file__, "--models", model, "--dtypes", dtype, "--data", options.data,
-               "--batch", options.batch, "--seconds", options.seconds, "--ranks", ranks, "--torch-run", variant]
+               "--batch", batch_of(options, model), "--seconds", options.seconds, "--ranks", ranks, "--torch-run",
+               variant]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     common = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-              "WORLD_SIZE": str(ranks), **VARIANTS[variant]}
+              "WORLD_SIZE": str(ranks), **variants_of(model)[variant]}
     output, peak = run_all([command] * ranks, [{**common, "RANK": str(rank)} for rank in range(ranks)])
     return {**json.loads(output), "megabytes": peak}
 
 
 def network_command(options, model, dtype):
     return [str(word) for word in (options.folder / "kernels/evenstep-bench-network", "--model", model, "--dtype", dtype,
-                                   "--data", options.data, "--batch", options.batch, "--seconds", options.seconds)]
+                                   "--data", options.data, "--batch", batch_of(options, model), "--seconds",
+                                   options.seconds)]
 
 
 def time_one_rank(options, model, dtype):
@@ -194,7 +256,7 @@ def steps_for(options, model, dtype, ranks):
     if (model, dtype) not in options.rates:
         options.rates[model, dtype] = time_one_rank(options, model, dtype)["samples_per_second"]
     cores_a_rank = min(1, len(os.sched_getaffinity(0)) / ranks)
-    return max(20, int(options.seconds * cores_a_rank * options.rates[model, dtype] / options.batch))
+    return max(20, int(options.seconds * cores_a_rank * options.rates[model, dtype] / batch_of(options, model)))
 
 
 def rate_without_communication(options, model, dtype, ranks):
@@ -213,10 +275,14 @@ def rate_without_communication(options, model, dtype, ranks):
 def time_ranks(options, model, dtype, ranks):
     alone = rate_without_communication(options, model, dtype, ranks)
     steps = steps_for(options, model, dtype, ranks)
-    with tempfile.NamedTemporaryFile(suffix=".json") as summary:
-        run_all([[ROOT / "scripts/mpirun", "-n", ranks, options.folder / "apps/evenstep-train", "--model", model,
-                  "--dtype", dtype, "--data", options.data, "--global-batch", ranks * options.batch, "--steps",
-                  steps, "--momentum", 0, "--eval", "off", "--threads", 1, "--summary", summary.name]], [{}])
+    with tempfile.NamedTemporaryFile(suffix=".json") as summary, tempfile.NamedTemporaryFile() as text:
+        text.write(os.urandom(2 ** 20))
+        text.flush()
+        program = (["evenstep-lm", "--data", text.name, "--optimizer", "sgd", "--clip", 0] if model == "gpt"
+                   else ["evenstep-train", "--model", model, "--data", options.data])
+        run_all([[ROOT / "scripts/mpirun", "-n", ranks, options.folder / "apps" / program[0], *program[1:],
+                  "--dtype", dtype, "--global-batch", ranks * batch_of(options, model), "--steps", steps,
+                  "--momentum", 0, "--eval", "off", "--threads", 1, "--summary", summary.name]], [{}])
         told = json.loads(pathlib.Path(summary.name).read_text())
         return {"samples_per_second": told["samples_per_second"],
                 "communication": 1 - told["samples_per_second"] / alone, "waiting": told["wait_fraction"],
@@ -225,7 +291,8 @@ def time_ranks(options, model, dtype, ranks):
 
 def compare(options, model, dtype, ranks):
     """Rounds of runs in turn: by side, what each found."""
-    runs = {"evenstep": [], **{variant: [] for variant in options.variants.split(",")}}
+    variants = options.variants.split(",") if options.variants else variants_of(model)
+    runs = {"evenstep": [], **{variant: [] for variant in variants}}
     for _ in range(options.rounds):
         for side, results in runs.items():
             if side != "evenstep":
