@@ -11,8 +11,8 @@ for gpt with attention written as matrix products; its best is the fastest of th
 own; the table has medians, and ratios are medians of the ratios within a round. Memory is the peak resident size
 of the largest process.
 
-What of a step is communication: the time by which steps are longer than without any: of ours, than in as many
-processes of one rank that run at the same time; of PyTorch's, than under no_sync in the same job.
+What of a step is communication: of ours, the time in the collective, waiting for slower ranks included; of PyTorch's,
+the time by which steps are longer than under no_sync, run in turn in the same job.
 """
 import argparse
 import contextlib
@@ -259,21 +259,7 @@ def steps_for(options, model, dtype, ranks):
     return max(20, int(options.seconds * cores_a_rank * options.rates[model, dtype] / batch_of(options, model)))
 
 
-def rate_without_communication(options, model, dtype, ranks):
-    """Of all ranks together, if all are as slow as the slowest."""
-    with contextlib.ExitStack() as files:
-        outputs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(ranks)]
-        processes = [subprocess.Popen(network_command(options, model, dtype), stdout=output,
-                                      env={**os.environ, "OMP_NUM_THREADS": "1"}) for output in outputs]
-        if any(process.wait() != 0 for process in processes):
-            sys.exit("error: evenstep-bench-network failed")
-        for output in outputs:
-            output.seek(0)
-        return ranks * min(json.load(output)["samples_per_second"] for output in outputs)
-
-
 def time_ranks(options, model, dtype, ranks):
-    alone = rate_without_communication(options, model, dtype, ranks)
     steps = steps_for(options, model, dtype, ranks)
     with tempfile.NamedTemporaryFile(suffix=".json") as summary, tempfile.NamedTemporaryFile() as text:
         text.write(os.urandom(2 ** 20))
@@ -284,8 +270,7 @@ def time_ranks(options, model, dtype, ranks):
                   "--dtype", dtype, "--global-batch", ranks * batch_of(options, model), "--steps", steps,
                   "--momentum", 0, "--eval", "off", "--threads", 1, "--summary", summary.name]], [{}])
         told = json.loads(pathlib.Path(summary.name).read_text())
-        return {"samples_per_second": told["samples_per_second"],
-                "communication": 1 - told["samples_per_second"] / alone, "waiting": told["wait_fraction"],
+        return {"samples_per_second": told["samples_per_second"], "communication": told["wait_fraction"],
                 "megabytes": max(rank["peak_bytes"] for rank in told["ranks"]) / 2 ** 20}
 
 

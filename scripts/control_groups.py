@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import time
 
 
 class Unavailable(Exception):
@@ -29,6 +30,18 @@ def set_quota(folder, version, cores, period_us):
         (folder / "cpu.max").write_text(f"{round(cores * period_us)} {period_us}")
 
 
+def remove(group, seconds=10):
+    """Once its processes have ended."""
+    end = time.monotonic() + seconds
+    while group.exists():
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def quotas(cores, period_us):
     """Makes a group for each of `cores`, its quota. Gives words that, before a program's own under mpirun, put
@@ -51,5 +64,4 @@ def quotas(cores, period_us):
         yield ["sh", "-c", f'echo $$ > "{name}$OMPI_COMM_WORLD_RANK/cgroup.procs" && exec "$@"', "sh"], change
     finally:
         for group in groups:
-            if group.exists():
-                group.rmdir()
+            remove(group)
