@@ -15,6 +15,7 @@
 
 #include "evenstep/mpi.h"
 #include "runtime/elementwise.h"
+#include "runtime/mpi_tuning.h"
 #include "runtime/probe.h"
 #include "runtime/progress_thread.h"
 
@@ -71,6 +72,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     if (world == 1) refuse_singletons();
     MPI_Op_create(add_bf16, 1, &bf16_sum_);
+    choose_nonblocking_sum();
     MPI_Query_thread(&thread_level_);
     settle(options);
   }
