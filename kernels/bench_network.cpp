@@ -36,7 +36,8 @@ struct BenchOptions {
 [[noreturn]] void wrong_use(const std::string& what) {
   fmt::print(stderr,
              "error: {}; usage: evenstep-bench-network [--model NAME] [--dtype f32|bf16] "
-             "[--batch B] [--chunk LARGEST] [--seconds S] [--threads T] [--data DIR]\n",
+             "[--batch B] [--chunk LARGEST] [--last-chunk LARGEST] [--seconds S] [--threads T] "
+             "[--data DIR]\n",
              what);
   std::exit(2);
 }
@@ -56,6 +57,8 @@ void set_option(BenchOptions& options, const std::string& name, const std::strin
     options.batch = std::stoi(value);
   else if (name == "--chunk")
     options.network.largest_chunk = std::stoi(value);
+  else if (name == "--last-chunk")
+    options.network.last_chunk = std::stoi(value);
   else if (name == "--seconds")
     options.seconds = std::stod(value);
   else if (name == "--threads")
@@ -121,7 +124,7 @@ class Trainer {
     network_->load_parameters(parameters_);
     LossSums sums;
     std::int64_t done = 0;
-    network_->menu().for_each_chunk(batch_, [&](int size) {
+    network_->menu().for_each_chunk(batch_, network_->menu().largest(), [&](int size) {
       stage_(*network_, size);
       sums.loss += network_->forward(size).loss;
       done += size;

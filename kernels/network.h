@@ -35,7 +35,8 @@ struct NetworkOptions {
   double label_smoothing = 0;
   std::uint64_t seed = 1;  ///< of dropout
   int largest_chunk = 0;   ///< usual one, in samples; 0: the model's own measured default
-  int last_chunk = 1;      ///< up to which a share's last chunk may be larger
+  int last_chunk = 1;      ///< samples up to which a share's last chunk may be larger, as far as
+  std::size_t last_chunk_bytes = SIZE_MAX;  ///< its activations and their gradients are no more
 };
 
 /// How a parameter starts. `size`: uniform in +-size, normal with this deviation, or the value.
@@ -102,7 +103,8 @@ class Trainable {
   /// layers compute in. Call it once after every update.
   virtual void load_parameters(std::span<const float> parameters) = 0;
 
-  /// Runs the first `chunk_size` staged samples (a size of the menu) and returns their sums.
+  /// Runs the first `chunk_size` staged samples, a size of the menu or a multiple of the usual one
+  /// up to the largest, and returns their sums.
   virtual LossSums forward(int chunk_size) = 0;
   /// The same as the finished network is used: by running averages, without dropout. No backward
   /// may follow.

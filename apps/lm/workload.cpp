@@ -73,7 +73,8 @@ class LmWorkload final : public Workload {
     refuse_what_does_not_fit(parts_, lm, options.evaluate);
     kernels::NetworkOptions network;
     network.dtype = lm.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
-    network.last_chunk = options.largest_last_chunk;
+    network.last_chunk = options.largest_last_chunk.samples;
+    network.last_chunk_bytes = options.largest_last_chunk.bytes;
     network_ = kernels::make_gpt(lm.gpt, network);
   }
 

@@ -34,7 +34,7 @@ std::int64_t chunk_ns(kernels::Trainable& model, int size, kernels::Trainable::P
 // size, since a share's end costs too. Medians over rounds of all, so that each follows another.
 std::vector<std::int64_t> relative_chunk_costs(kernels::Trainable& model) {
   std::vector<float> gradients(static_cast<std::size_t>(model.parameter_count()));
-  const auto sizes = model.menu().usual_sizes();
+  const auto sizes = model.menu().sizes();
   std::vector<std::vector<std::int64_t>> times(sizes.size() + 2);
   const std::int64_t start_ns = process_cpu_ns();
   for (int round = 0; round < size_repetitions; ++round) {
@@ -59,7 +59,7 @@ std::vector<std::int64_t> relative_chunk_costs(kernels::Trainable& model) {
 std::vector<std::int64_t> costs_of_shares(const kernels::ChunkMenu& menu,
                                           const std::vector<std::int64_t>& costs,
                                           std::int64_t largest) {
-  const auto sizes = menu.usual_sizes();
+  const auto sizes = menu.sizes();
   std::vector<std::int64_t> cost_of_size(static_cast<std::size_t>(menu.usual()) + 1);
   for (std::size_t s = 0; s < sizes.size(); ++s)
     cost_of_size[static_cast<std::size_t>(sizes[s])] = costs[s];

@@ -59,7 +59,8 @@ Images make_images(const std::string& model, std::uint64_t seed, bool with_test)
 
 class ImageWorkload final : public Workload {
  public:
-  ImageWorkload(const ImageOptions& options, Images images, std::uint64_t seed, int last_chunk)
+  ImageWorkload(const ImageOptions& options, Images images, std::uint64_t seed,
+                LastChunk last_chunk)
       : options_(options),
         images_(std::move(images)),
         loader_(train(), seed, augments(options)),
@@ -72,7 +73,8 @@ class ImageWorkload final : public Workload {
                                       .classes = train().classes(),
                                       .label_smoothing = options.label_smoothing,
                                       .seed = seed,
-                                      .last_chunk = last_chunk});
+                                      .last_chunk = last_chunk.samples,
+                                      .last_chunk_bytes = last_chunk.bytes});
   }
 
   std::string name() const override { return options_.model; }
@@ -173,7 +175,7 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
 }
 
 std::unique_ptr<Workload> make_image_workload(const ImageOptions& options, std::uint64_t seed,
-                                              bool with_test, int last_chunk) {
+                                              bool with_test, LastChunk last_chunk) {
   Images images = options.data == synthetic ? make_images(options.model, seed, with_test)
                                             : read_images(options.data, with_test);
   return std::make_unique<ImageWorkload>(options, std::move(images), seed, last_chunk);

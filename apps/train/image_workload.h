@@ -21,9 +21,9 @@ struct ImageOptions {
 void add_image_options(CLI::App& app, ImageOptions& options);
 
 /// Reads the data; the test images only where they are wanted. `seed` is of the order of samples;
-/// up to `last_chunk` a share may end in a larger chunk.
+/// a share may end in a larger chunk, as `last_chunk` says.
 /// Throws kernels::DataError, or std::invalid_argument where model and data do not fit.
 std::unique_ptr<Workload> make_image_workload(const ImageOptions& options, std::uint64_t seed,
-                                              bool with_test, int last_chunk = 1);
+                                              bool with_test, LastChunk last_chunk = {});
 
 }  // namespace evenstep::train

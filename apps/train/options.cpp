@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <bit>
 #include <cmath>
 #include <sstream>
 
@@ -133,9 +132,10 @@ void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
   app.add_option("--bucket-mb", o.bucket_mb,
                  "least size of a bucket of gradients but the last; 0: measured")
       ->check(real(0, 1024));
-  app.add_option("--last-chunk", o.last_chunk,
-                 "samples up to which a share's last chunk may be larger than the others, for more "
-                 "overlap; 0: measured")
+  app.add_option(
+         "--last-chunk", o.last_chunk,
+         "samples up to which a share's last chunk may be larger than the others, which leaves "
+         "more of backward to overlap with; 0: measured")
       ->check(whole(0, 65536));
   app.add_option("--stall-warn", o.stall.warn_seconds,
                  "seconds of waiting in a step until the late ranks are named; 0: never")
@@ -191,12 +191,6 @@ void refuse_one_file_for_two(const Options& o) {
             fmt::format("{} and {} are both {}; name a file for each", flag, other_flag, path));
 }
 
-void refuse_odd_chunk(std::int64_t last_chunk) {
-  if (last_chunk > 0 && !std::has_single_bit(static_cast<std::uint64_t>(last_chunk)))
-    throw UsageError(fmt::format(
-        "--last-chunk is {}, it must be a power of two, or 0 to have it measured", last_chunk));
-}
-
 void refuse_flags_to_come(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
@@ -220,7 +214,6 @@ Options parse_options(int argc, char** argv, const Program& program, Options def
   add_outputs(app, options);
   parse_command_line(app, argc, argv);
   refuse_one_file_for_two(options);
-  refuse_odd_chunk(options.last_chunk);
   refuse_steps_too_large(options);
   options.evaluate = texts.eval == "on";
   if (app.count("--emulate") > 0) options.emulate = parse_emulate(texts.emulate);

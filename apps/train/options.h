@@ -12,6 +12,7 @@
 
 #include "evenstep/optimizer.h"
 #include "evenstep/session.h"
+#include "train/workload.h"
 
 namespace evenstep::train {
 
@@ -38,10 +39,10 @@ struct Options {
   std::string wait = "auto";
   std::string overlap = "auto";
   std::string wire = "f32";
-  double bucket_mb = 0;         ///< 0: measured
-  std::int64_t last_chunk = 0;  ///< 0: measured; 1: no larger than the others
-  int largest_last_chunk = 1;   ///< what that comes to: a model should have chunks up to it
-  int threads = 0;              ///< 0: this rank's part of the node's cores
+  double bucket_mb = 0;               ///< 0: measured
+  std::int64_t last_chunk = 0;        ///< samples; 0: measured; 1: no larger than the others
+  LastChunk largest_last_chunk = {};  ///< what that comes to for a model
+  int threads = 0;                    ///< 0: this rank's part of the node's cores
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   double clip = 0;  ///< 0: no clipping

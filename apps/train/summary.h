@@ -33,7 +33,7 @@ struct Finished {
   double test_loss;
   double test_accuracy;  ///< below 0: not evaluated
   double collectives_per_step;
-  int last_chunk;
+  int last_chunk;  ///< of a mean share
   bool prefetches;
 };
 

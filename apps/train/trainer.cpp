@@ -34,13 +34,34 @@ std::vector<ParameterTensor> tensors(std::span<const kernels::ParameterRange> ra
 }
 
 // A larger last chunk leaves more of backward to overlap with; beyond some hundred samples backward
-// is longer than most sums, and memory grows.
-int last_chunk_of(const Options& options, int ranks) {
-  constexpr std::int64_t largest = 256;
-  if (options.last_chunk > 0) return static_cast<int>(options.last_chunk);
-  if (options.overlap == "off" || ranks == 1) return 1;
-  const auto share = static_cast<std::uint64_t>((options.step_batch() + ranks - 1) / ranks);
-  return static_cast<int>(std::min<std::int64_t>(largest, std::bit_ceil(share)));
+// is longer than most sums, and memory grows. Shares of twice the mean still fit.
+LastChunk last_chunk_of(const Options& options, int ranks) {
+  constexpr std::int64_t largest = 1024;
+  constexpr std::size_t bytes = std::size_t{256} << 20;
+  if (options.last_chunk > 0) return {.samples = static_cast<int>(options.last_chunk)};
+  if (options.overlap == "off" || ranks == 1) return {};
+  return {static_cast<int>(std::min(largest, 2 * options.step_batch() / ranks)), bytes};
+}
+
+// Parts of a share that its last chunk may take: 0, no larger than the others, which is the fastest
+// where nothing overlaps, and then what differs on any rank. A part and not a number of samples, so
+// that ranks that finish backward together have their first gradients together, too: what is best
+// for communication that lasts longer than backward is best for one that does not.
+std::vector<double> last_parts(const kernels::ChunkMenu& menu, const Options& options,
+                               Communicator& communicator) {
+  if (options.last_chunk > 0) return {1};
+  int largest = menu.largest();
+  for (const std::string& text : communicator.gather(std::to_string(largest)))
+    largest = std::max(largest, std::stoi(text));
+  const double mean = static_cast<double>(options.step_batch()) / communicator.size();
+  std::vector<double> parts = {0};
+  double last = menu.usual();
+  for (double part : {0.25, 0.5, 1.0})
+    if (const double samples = std::min<double>(part * mean, largest); samples > last) {
+      parts.push_back(part);
+      last = samples;
+    }
+  return parts;
 }
 
 std::string_view layer_of(const kernels::ParameterRange& range) {
@@ -125,8 +146,8 @@ void Trainer::set_up_session() {
   options.wire = options_.wire;
   options.bucket_bytes = static_cast<std::int64_t>(options_.bucket_mb * bytes_per_mb);
   options.layer_ends = layer_ends(model());
-  if (options_.last_chunk == 0 && model().menu().largest() > model().menu().usual())
-    options.backward_ways = 2;
+  last_parts_ = last_parts(model().menu(), options_, communicator_);
+  options.backward_ways = static_cast<int>(last_parts_.size());
   options.must_agree = workload_->must_agree();
   load_any();  // what runs depends on the data: gradients that are zero are skipped
   if (options_.balance != "off")
@@ -277,13 +298,16 @@ Trainer::Sums Trainer::run_share(const Share& share, std::int64_t epoch,
     sums.correct += static_cast<double>(chunk_sums.correct);
     done += chunk;
   };
-  model().menu().for_each_chunk(share.count, last_chunk(), run_chunk);
+  model().menu().for_each_chunk(share.count, last_chunk(share.count), run_chunk);
   return sums;
 }
 
-int Trainer::last_chunk() {
-  const bool large = options_.last_chunk > 0 || session_->backward_way() == 1;
-  return large ? model().menu().largest() : model().menu().usual();
+int Trainer::last_chunk(std::int64_t share) const {
+  const double part = last_parts_[static_cast<std::size_t>(session_->backward_way())];
+  const int usual = model().menu().usual();
+  const double samples =
+      std::min<double>(part * static_cast<double>(share), model().menu().largest());
+  return std::max(usual, static_cast<int>(samples) / usual * usual);
 }
 
 void Trainer::refuse_not_finite(const StepResult& result, std::int64_t step) const {
@@ -319,7 +343,7 @@ void Trainer::tell_overlap(std::int64_t step) {
   }
   if (step == 0 || communicator_.rank() != 0) return;  // the start has told what was settled then
   progress_->clear();
-  print_overlap(step, *session_, last_chunk());
+  print_overlap(step, *session_, last_chunk(mean_share()));
 }
 
 // The same on all ranks: the norm is of the average.
@@ -364,7 +388,7 @@ void Trainer::finish(double wall_seconds) {
   Summary summary =
       gather_summary({communicator_, *session_, *statistics_, parameters_, model().trained_count(),
                       options_, *workload_, wall_seconds, last_loss_, test_loss_, test_accuracy_,
-                      collectives_per_step_, last_chunk(), prefetches_});
+                      collectives_per_step_, last_chunk(mean_share()), prefetches_});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary, workload_->unit());

@@ -45,7 +45,7 @@ class Trainer {
   Forecast foresee(std::span<const std::int64_t> size_cost);
   void run_for_benchmark(std::int64_t share, std::span<float> gradients);
 
-  kernels::Trainable& model() { return workload_->model(); }
+  kernels::Trainable& model() const { return workload_->model(); }
   std::int64_t steps_per_epoch() const;
   void train_step(std::int64_t step);
   Sums run_share(const Share& share, std::int64_t epoch, std::int64_t epoch_position);
@@ -57,7 +57,8 @@ class Trainer {
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
   void clip(std::int64_t step);
   void profile(bool on);
-  int last_chunk();
+  int last_chunk(std::int64_t share) const;
+  std::int64_t mean_share() const { return options_.step_batch() / communicator_.size(); }
   void tell_overlap(std::int64_t step);
   void evaluate(std::int64_t step);
   void finish(double wall_seconds);
@@ -67,6 +68,7 @@ class Trainer {
   std::unique_ptr<Workload> workload_;
   std::optional<kernels::Profile> profile_;
   std::vector<float> parameters_;
+  std::vector<double> last_parts_;  // by the session's ways to run backward
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Slowdown> slowdown_;
   std::unique_ptr<Session> session_;

@@ -15,6 +15,12 @@ namespace evenstep::train {
 /// Whether samples are decoded ahead on a thread; automatic: where that is worth it.
 enum class Prefetch { off, on, automatic };
 
+/// Up to how many samples a share's last chunk may be larger, as long as it takes no more memory.
+struct LastChunk {
+  int samples = 1;
+  std::size_t bytes = SIZE_MAX;
+};
+
 /// One rank's copy of both. All calls are local; errors of data files are thrown at construction.
 class Workload {
  public:

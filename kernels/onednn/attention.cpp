@@ -40,7 +40,8 @@ Attention::Attention(Context& context, const Tensor& input, int heads)
   const dnnl::memory::desc all({omp_get_max_threads(), scratch_floats_},
                                dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);
   scratch_ = context.plan.view(context.scratchpad, all);
-  logarithms_.resize(static_cast<std::size_t>(context.menu.largest() * heads_ * padded_tokens_));
+  logarithms_ =
+      Kept(context, static_cast<std::size_t>(context.menu.usual() * heads_ * padded_tokens_));
 }
 
 Attention::Scratch Attention::scratch() const {
@@ -99,7 +100,7 @@ void Attention::score_block(const Scratch& s, std::int64_t first, std::int64_t s
 template <typename T>
 void Attention::forward_head(std::size_t size, Head head) {
   const Scratch s = scratch();
-  float* logarithms = logarithms_.data() + (head.sequence * heads_ + head.head) * padded_tokens_;
+  float* logarithms = logarithms_.begin() + (head.sequence * heads_ + head.head) * padded_tokens_;
   const auto out = rows<T>(output_.values[size], head, 0, output_.shape.channels);
   pack_inputs<T>(size, head, s);
   for (std::int64_t first = 0; first < tokens_; first += block_rows) {
@@ -122,7 +123,7 @@ void Attention::backward_head(std::size_t size, Head head) {
   const std::int64_t stride = padded_features_;
   const std::int64_t tokens = padded_tokens_;
   const float* logarithms =
-      logarithms_.data() + (head.sequence * heads_ + head.head) * padded_tokens_;
+      logarithms_.begin() + (head.sequence * heads_ + head.head) * padded_tokens_;
   const std::int64_t width = output_.shape.channels;
   pack_inputs<T>(size, head, s);
   attention_loops::transpose({s.values, stride}, tokens, stride, {s.values_t, tokens});

@@ -49,8 +49,8 @@ class Attention : public Layer {
   std::int64_t padded_tokens_, padded_features_;
   float scale_;
   dnnl::memory scratch_;
-  std::int64_t scratch_floats_;    // of a thread
-  std::vector<float> logarithms_;  // by sequence, head and padded query
+  std::int64_t scratch_floats_;  // of a thread
+  Kept logarithms_;              // by sequence, head and padded query
 };
 
 }  // namespace evenstep::kernels::onednn

@@ -31,9 +31,10 @@ BatchNorm::BatchNorm(Context& context, const Tensor& input, Options options)
                          &bias_sums_, &mean_sums_, &variance_sums_})
     values->resize(padded);
   const Groups most = groups_of(samples_.size() - 1);
-  for (Values* values : {&mean_, &variance_, &scale_, &shift_, &gradient_sums_, &gradient_products_,
-                         &of_x_, &constant_})
-    values->resize(static_cast<std::size_t>(most.count) * padded);
+  const auto count = static_cast<std::size_t>(most.count) * padded;
+  for (Values* values : {&shift_, &gradient_sums_, &gradient_products_, &of_x_, &constant_})
+    values->resize(count);
+  for (Kept* kept : {&mean_, &variance_, &scale_}) *kept = Kept(context, count);
 }
 
 BatchNorm::Groups BatchNorm::groups_of(std::size_t size) const {

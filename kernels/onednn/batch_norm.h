@@ -62,9 +62,10 @@ class BatchNorm : public Layer {
   // By channel, with padding.
   Values weight_, bias_, average_mean_, average_variance_;
   Values weight_sums_, bias_sums_, mean_sums_, variance_sums_;
-  // By group and channel, of the chunk that forward ran last.
-  Values mean_, variance_, scale_, shift_, gradient_sums_, gradient_products_;
-  Values of_x_, constant_;
+  // By group and channel, kept from forward to backward of a piece.
+  Kept mean_, variance_, scale_;
+  // Likewise, of the piece that runs.
+  Values shift_, gradient_sums_, gradient_products_, of_x_, constant_;
 };
 
 }  // namespace evenstep::kernels::onednn

@@ -26,6 +26,8 @@
 namespace evenstep::kernels::onednn {
 namespace {
 
+constexpr int most_phases = 8;  // of backward
+
 class Builder {
  public:
   Builder(Context& context, const std::vector<Node>& nodes, const Tensor& input);
@@ -63,6 +65,7 @@ class Builder {
   bool is_followed_by(LayerKind kind, std::size_t node) const;
   void place_parameters();
   void note_uses();
+  void cut_phases();
 
   Output& output(int node) { return outputs_[static_cast<std::size_t>(node)]; }
   const Output& output(int node) const { return outputs_[static_cast<std::size_t>(node)]; }
@@ -89,6 +92,7 @@ std::vector<PlacedLayer> Builder::build() {
   while (done_ < nodes_.size()) add_layer(done_);
   place_parameters();
   note_uses();
+  cut_phases();
   return std::move(layers_);
 }
 
@@ -129,9 +133,18 @@ Tensor Builder::note_input(const Tensor& tensor) {
 /// Adds a layer for the node, and perhaps for those that follow.
 void Builder::add_layer(std::size_t node) {
   layers_.emplace_back();
+  const MemoryPlan::Region first = context_.plan.regions();
   std::unique_ptr<Layer> layer = make_layer(node);
   PlacedLayer& placed = layers_.back();
   placed.layer = std::move(layer);
+  for (MemoryPlan::Region r = first; r < context_.plan.regions(); ++r) placed.regions.push_back(r);
+  const auto works_on = [&](const Tensor& tensor) {
+    placed.regions.push_back(tensor.values_region);
+    if (tensor.has_gradients()) placed.regions.push_back(tensor.gradients_region);
+  };
+  works_on(placed.layer->output());
+  for (const Tensor& input : placed.inputs) works_on(input);
+  for (const GradientPart& part : placed.parts) works_on(part.sum);
   for (; node <= done_; ++node) {
     for (const ParameterRange& range : parameter_ranges(nodes_[node])) placed.count += range.count;
     for (const ParameterRange& range : average_ranges(nodes_[node]))
@@ -336,6 +349,24 @@ void Builder::note_uses() {
   }
   plan.use(layers_.back().layer->output().values_region, n);
   plan.use(layers_.back().layer->output().gradients_region, n);
+}
+
+/// Backward is cut where many gradients become final at once: communication has them early, and
+/// between two cuts a piece stays in the cache.
+void Builder::cut_phases() {
+  std::int64_t all = 0;
+  for (const PlacedLayer& placed : layers_) all += placed.count;
+  const int n = static_cast<int>(layers_.size());
+  context_.plan.begin_phase(n);
+  std::int64_t gradients = 0;
+  for (int l = n - 1; l >= 0; --l) {
+    PlacedLayer& placed = layers_[static_cast<std::size_t>(l)];
+    gradients += placed.count;
+    placed.ends_phase = gradients * most_phases >= all || l == 0;
+    if (!placed.ends_phase) continue;
+    context_.plan.begin_phase(2 * n - l + 1);
+    gradients = 0;
+  }
 }
 
 }  // namespace

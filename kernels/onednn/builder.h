@@ -28,8 +28,10 @@ struct PlacedLayer {
   std::int64_t averages_first = 0;
   std::int64_t averages_count = 0;
   std::vector<Tensor> inputs;
-  bool passes_gradients = false;    ///< some input has gradients
-  std::vector<GradientPart> parts;  ///< to add after backward_input
+  bool passes_gradients = false;            ///< some input has gradients
+  std::vector<GradientPart> parts;          ///< to add after backward_input
+  std::vector<MemoryPlan::Region> regions;  ///< that it works on
+  bool ends_phase = false;  ///< in backward, all pieces of a chunk reach it before any goes on
 };
 
 /// Builds the layers in order; the last one's output is the logits. Some compute several nodes.

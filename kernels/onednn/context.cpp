@@ -54,6 +54,14 @@ void Tensor::add_gradients(MemoryPlan& plan, const dnnl::memory::desc& desc) {
   gradient_bytes.push_back(desc.get_size());
 }
 
+Kept::Kept(Context& context, std::size_t count) {
+  const MemoryPlan::Region region = context.plan.new_region();
+  context.plan.keep(region);
+  values_ = context.plan.view(region, {{static_cast<dnnl::memory::dim>(count)},
+                                       dnnl::memory::data_type::f32,
+                                       dnnl::memory::format_tag::a});
+}
+
 void copy_gradients(const Tensor& from, const Tensor& to, std::size_t size) {
   const void* source = from.gradients[size].get_data_handle();
   void* target = to.gradients[size].get_data_handle();

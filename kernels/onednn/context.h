@@ -54,6 +54,7 @@ struct Context {
   std::uint64_t seed = 0;
   std::vector<std::uint64_t> sample_keys;  ///< of the staged samples
   std::vector<std::int32_t> tokens;        ///< likewise, of sequences
+  std::size_t first_sample = 0;            ///< of all these, of the piece that runs
   /// Gradients of the current chunk on their way into a layer's sums.
   MemoryPlan::Region weight_part;
   MemoryPlan::Region bias_part;
@@ -78,6 +79,18 @@ struct Tensor {
   void add_values(MemoryPlan& plan, const dnnl::memory::desc& desc);
   void add_gradients(MemoryPlan& plan, const dnnl::memory::desc& desc);
   bool has_gradients() const { return !gradients.empty(); }
+};
+
+/// Numbers that a layer keeps from forward to backward of a piece.
+class Kept {
+ public:
+  Kept() = default;
+  Kept(Context& context, std::size_t count);
+  float* begin() const { return static_cast<float*>(values_.get_data_handle()); }
+  float& operator[](std::size_t i) { return begin()[i]; }
+
+ private:
+  dnnl::memory values_;
 };
 
 /// Copies the gradients of `from` to `to`, where they are not the same memory.

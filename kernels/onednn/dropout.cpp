@@ -74,7 +74,8 @@ void Dropout::drop(std::size_t size, const std::vector<dnnl::memory>& from,
   const Rule rule{threshold_, scale_};
   const std::int64_t elements = view_.channels() * view_.pixels;
   for (std::int64_t s = 0; s < samples_[size]; ++s) {
-    const std::uint64_t sample = context_.sample_keys[static_cast<std::size_t>(s)];
+    const std::uint64_t sample =
+        context_.sample_keys[context_.first_sample + static_cast<std::size_t>(s)];
     const auto key = static_cast<std::uint32_t>(mix64(mix64(sample ^ context_.seed) + layer_));
     const std::int64_t at = s * elements;
     if (f32_) {

@@ -67,7 +67,8 @@ void Embedding::load(std::span<const float> parameters) {
 }
 
 std::int64_t Embedding::token(std::int64_t row) const {
-  const std::int64_t token = context_.tokens[static_cast<std::size_t>(row)];
+  const std::size_t first = context_.first_sample * static_cast<std::size_t>(places_);
+  const std::int64_t token = context_.tokens[first + static_cast<std::size_t>(row)];
   if (token < 0 || token >= classes_) {
     throw std::out_of_range(fmt::format("token {} at place {} of a chunk: the vocabulary has {}",
                                         token, row, classes_));

@@ -1,4 +1,8 @@
 // What the network asks of a layer. `size` is an index into the menu's sizes throughout.
+//
+// A large chunk runs in pieces, all of them forward before the first goes backward. What a layer
+// leaves in itself for backward is therefore in regions that it told the plan to keep; from
+// backward_parameters of a piece to its backward_input, which follows, it may lie anywhere.
 #pragma once
 
 #include <memory>

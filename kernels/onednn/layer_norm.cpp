@@ -110,8 +110,8 @@ LayerNorm::LayerNorm(Context& context, const Tensor& input, double epsilon, bool
   output_ = make_token_rows(context, input.shape, context.type);
   for (auto* values : {&weight_, &bias_, &weight_sums_, &bias_sums_})
     values->resize(static_cast<std::size_t>(features_));
-  for (auto* values : {&mean_, &scale_})
-    values->resize(static_cast<std::size_t>(row_count(input, input.counts.size() - 1)));
+  const auto rows = static_cast<std::size_t>(row_count(input, input.counts.size() - 1));
+  for (Kept* kept : {&mean_, &scale_}) *kept = Kept(context, rows);
 }
 
 void LayerNorm::load(std::span<const float> parameters) {

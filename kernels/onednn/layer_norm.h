@@ -29,7 +29,7 @@ class LayerNorm : public Layer {
   bool f32_;
   std::int64_t features_;
   std::vector<float> weight_, bias_;
-  std::vector<float> mean_, scale_;  // by row: 1 / deviation is the scale
+  Kept mean_, scale_;  // by row: 1 / deviation is the scale
   std::vector<float> weight_sums_, bias_sums_;
 };
 

@@ -14,6 +14,7 @@ LocalResponseNorm::LocalResponseNorm(Context& context, const Tensor& input, cons
   output_.values_region = context.plan.new_region();
   output_.gradients_region = context.plan.new_region();
   const MemoryPlan::Region workspace_region = context.plan.new_region();
+  context.plan.keep(workspace_region);
   for (std::size_t size = 0; size < input.values.size(); ++size) {
     const dnnl::memory::desc values = input.values[size].get_desc();
     const dnnl::lrn_forward::primitive_desc forward(

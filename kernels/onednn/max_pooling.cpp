@@ -152,6 +152,7 @@ MaxPooling::MaxPooling(Context& context, const Tensor& input, bool gradients)
   output_.values_region = context.plan.new_region();
   output_.gradients_region = context.plan.new_region();
   const MemoryPlan::Region winners_region = context.plan.new_region();
+  context.plan.keep(winners_region);
   for (const dnnl::memory& in : input.values) {
     auto dims = in.get_desc().get_dims();
     dims[2] /= 2;

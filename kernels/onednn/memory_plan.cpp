@@ -7,6 +7,11 @@
 #include <new>
 
 namespace evenstep::kernels::onednn {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+}  // namespace
 
 void MemoryPlan::Times::include(const Times& other) {
   first = std::min(first, other.first);
@@ -42,44 +47,85 @@ dnnl::memory MemoryPlan::view(Region region, const dnnl::memory::desc& desc) {
   std::size_t& bytes = regions_[root(region)].bytes;
   bytes = std::max(bytes, desc.get_size());
   dnnl::memory memory(desc, engine_, DNNL_MEMORY_NONE);
-  views_.push_back({region, memory});
+  regions_[region].views.push_back(memory);
   return memory;
 }
 
-/// The first block that is free at the region's times. The largest region chooses first, so a block
-/// is as large as its first region.
+/// Whether contents outlive a phase.
+bool MemoryPlan::by_piece(const RegionState& region) const {
+  if (region.kept) return true;
+  const auto phase = [&](int time) { return std::ranges::upper_bound(phases_, time); };
+  return phase(region.times.first) < phase(region.times.last);
+}
+
+/// The first block of its kind that is free at the region's times. The largest region chooses
+/// first, so a block is as large as its first region.
 void MemoryPlan::choose_block(RegionState& region) {
   const bool told = region.times.first <= region.times.last;
+  const bool own_places = by_piece(region);
   const auto fits = [&](const Block& block) {
-    return told && !block.taken.empty() &&
+    return told && block.by_piece == own_places && !block.taken.empty() &&
            std::ranges::none_of(block.taken,
                                 [&](const Times& taken) { return taken.overlap(region.times); });
   };
   const auto block = std::ranges::find_if(blocks_, fits);
   region.block = static_cast<std::size_t>(block - blocks_.begin());
-  if (block == blocks_.end()) blocks_.push_back({.bytes = region.bytes, .taken = {}, .memory = {}});
+  if (block == blocks_.end()) {
+    const std::size_t bytes = told ? (region.bytes + page - 1) / page * page : region.bytes;
+    blocks_.push_back({.bytes = bytes, .by_piece = own_places, .taken = {}, .memory = {}});
+  }
   if (told) blocks_[region.block].taken.push_back(region.times);
 }
 
-void MemoryPlan::commit() {
-  constexpr std::size_t page = 4096;
+void MemoryPlan::choose_blocks() {
   std::vector<Region> roots;
   for (Region r = 0; r < regions_.size(); ++r) {
     if (root(r) == r && regions_[r].bytes > 0) roots.push_back(r);
   }
   std::ranges::stable_sort(roots, std::greater(), [&](Region r) { return regions_[r].bytes; });
+  blocks_.clear();
   for (Region r : roots) choose_block(regions_[r]);
-  for (Block& block : blocks_) {
-    const std::size_t rounded = (block.bytes / page + 1) * page;
-    block.memory.reset(std::aligned_alloc(page, rounded));
-    if (!block.memory) throw std::bad_alloc();
-    std::memset(block.memory.get(), 0, rounded);
-    allocated_bytes_ += rounded;
+}
+
+std::size_t MemoryPlan::pieces_within(std::size_t most_bytes) const {
+  std::size_t bytes = 1;
+  for (const Block& block : blocks_) bytes += block.by_piece ? block.bytes : 0;
+  return std::max<std::size_t>(1, most_bytes / bytes);
+}
+
+void MemoryPlan::allocate(Block& block, std::size_t pieces) {
+  const std::size_t bytes = block.by_piece ? pieces * block.bytes : block.bytes;
+  const std::size_t rounded = (bytes / page + 1) * page;
+  block.memory.reset(std::aligned_alloc(page, rounded));
+  if (!block.memory) throw std::bad_alloc();
+  std::memset(block.memory.get(), 0, rounded);
+  allocated_bytes_ += rounded;
+}
+
+std::size_t MemoryPlan::commit(std::size_t pieces, std::size_t most_bytes) {
+  choose_blocks();
+  pieces = std::min(pieces, pieces_within(most_bytes));
+  if (pieces == 1) {
+    phases_.clear();  // all may share
+    choose_blocks();
   }
-  for (View& view : views_) {
-    const std::size_t block = regions_[root(view.region)].block;
-    view.memory.set_data_handle(blocks_[block].memory.get());
+  for (Block& block : blocks_) allocate(block, pieces);
+  for (Region r = 0; r < regions_.size(); ++r) {
+    regions_[r].block = regions_[root(r)].block;
+    for (dnnl::memory& view : regions_[r].views)
+      view.set_data_handle(blocks_[regions_[r].block].memory.get());
   }
+  return pieces;
+}
+
+void MemoryPlan::select(Region region, std::size_t piece) {
+  RegionState& state = regions_[region];
+  if (state.piece == piece) return;
+  state.piece = piece;
+  const Block& block = blocks_[state.block];
+  if (!block.by_piece) return;
+  void* place = static_cast<std::byte*>(block.memory.get()) + piece * block.bytes;
+  for (dnnl::memory& view : state.views) view.set_data_handle(place);
 }
 
 }  // namespace evenstep::kernels::onednn

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -32,7 +31,7 @@ class OneDnnNetwork : public Network {
   std::int64_t targets() const override { return targets_; }
   int granule() const override { return context_.granule; }
   void load_parameters(std::span<const float> parameters) override;
-  std::span<float> images() override;
+  std::span<float> images() override { return images_; }
   std::span<std::int32_t> tokens() override { return context_.tokens; }
   std::span<std::int32_t> labels() override { return labels_; }
   std::span<std::uint64_t> sample_keys() override { return context_.sample_keys; }
@@ -45,16 +44,31 @@ class OneDnnNetwork : public Network {
 
  private:
   Tensor make_input();
+  void allocate(bool of_tokens);
+  /// How a chunk runs: `count` times the same size of the menu, by its index.
+  struct Pieces {
+    std::size_t size;
+    std::size_t count;
+    Pass pass_of(std::size_t piece, Pass pass) const {
+      return {pass.first && piece == 0, pass.last && piece + 1 == count};
+    }
+  };
+
   LossSums run(int chunk_size, void (Layer::*step)(std::size_t));
-  void backward_layer(std::size_t index, std::size_t size, Pass pass, std::span<float> gradients,
-                      const GradientReady* ready);
-  void sum_averages(std::size_t size, Pass pass, std::span<float> gradients,
-                    const GradientReady* ready) const;
+  LossSums run_piece(std::size_t size, std::size_t piece, void (Layer::*step)(std::size_t));
+  std::size_t backward_phase(std::size_t end, Pieces pieces, Pass pass, std::span<float> gradients);
+  void backward_loss(std::size_t size, std::size_t piece);
+  void backward_layer(std::size_t index, std::size_t size, Pass pass, std::span<float> gradients);
+  void sum_averages(Pieces pieces, Pass pass, std::span<float> gradients);
   void add_parts(const PlacedLayer& placed, std::size_t size) const;
   void touch_everything();
   void start_lap() const;
   void lap(std::size_t row, Profile::Part part) const;
-  std::size_t index_of(int chunk_size) const;
+  Pieces pieces_of(int chunk_size) const;
+  std::size_t first_sample(std::size_t piece) const {
+    return piece * static_cast<std::size_t>(menu().usual());
+  }
+  void select(const PlacedLayer& placed, std::size_t piece);
   void check_count(std::size_t given) const;
 
   NetworkOptions options_;
@@ -64,8 +78,9 @@ class OneDnnNetwork : public Network {
   std::vector<PlacedLayer> layers_;
   std::int64_t forward_flops_ = 0;
   std::int64_t targets_ = 1;
-  std::optional<std::size_t> forward_size_;  // of the chunk that forward ran last
+  int forward_chunk_ = 0;  // size of the chunk that forward ran last, 0: not usable
   std::unique_ptr<SoftmaxCrossEntropy> loss_;
+  std::span<float> images_;
   std::vector<float> staged_images_;  // bf16 only: fp32 images on their way into input_
   std::vector<std::int32_t> labels_;
   Profile* profile_ = nullptr;
@@ -88,28 +103,38 @@ OneDnnNetwork::OneDnnNetwork(std::span<const LayerSpec> layers, const NetworkOpt
       ranges_(parameter_ranges(layers, options.input, options.classes)),
       context_(ChunkMenu(options.largest_chunk, options.last_chunk), options.dtype),
       input_(make_input()) {
-  const auto samples = static_cast<std::size_t>(context_.menu.largest());
-  if (context_.dtype == Dtype::bf16) {
-    staged_images_.resize(samples * static_cast<std::size_t>(options.input.elements()));
-  }
   check_layers(layers);
   const std::vector<Node> nodes = make_graph(layers, options.input, options.classes);
   for (const Node& node : nodes) {
     forward_flops_ += kernels::forward_flops(node);
     if (node.spec.kind == LayerKind::batch_norm)
-      context_.granule = std::min(norm_group, context_.menu.largest());
+      context_.granule = std::min(norm_group, context_.menu.usual());
   }
   context_.seed = options.seed;
-  context_.sample_keys.resize(samples);
-  if (nodes[0].spec.kind == LayerKind::embedding)
-    context_.tokens.resize(samples * static_cast<std::size_t>(options.input.height));
   layers_ = build_layers(context_, nodes, input_);
   const Tensor& logits = layers_.back().layer->output();
   targets_ = logits.shape.elements() / options.classes;
-  labels_.resize(samples * static_cast<std::size_t>(targets_));
   loss_ = std::make_unique<SoftmaxCrossEntropy>(context_, logits, options.label_smoothing);
-  context_.plan.commit();
+  allocate(nodes[0].spec.kind == LayerKind::embedding);
   touch_everything();
+}
+
+void OneDnnNetwork::allocate(bool of_tokens) {
+  const int usual = menu().usual();
+  const auto pieces = static_cast<std::size_t>(menu().largest() / usual);
+  const std::size_t fit = context_.plan.commit(pieces, options_.last_chunk_bytes);
+  context_.menu = ChunkMenu(usual, static_cast<int>(fit) * usual);
+  const auto samples = static_cast<std::size_t>(menu().largest());
+  labels_.resize(samples * static_cast<std::size_t>(targets_));
+  context_.sample_keys.resize(samples);
+  if (of_tokens) context_.tokens.resize(samples * static_cast<std::size_t>(options_.input.height));
+  const std::size_t elements = samples * static_cast<std::size_t>(options_.input.elements());
+  if (context_.dtype == Dtype::bf16) {
+    staged_images_.resize(elements);
+    images_ = staged_images_;
+  } else {
+    images_ = {data<float>(input_.values.back()), elements};
+  }
 }
 
 Tensor OneDnnNetwork::make_input() {
@@ -117,6 +142,7 @@ Tensor OneDnnNetwork::make_input() {
   Tensor input;
   input.shape = shape;
   input.values_region = context_.plan.new_region();
+  context_.plan.keep(input.values_region);
   for (int samples : context_.menu.sizes()) {
     const dnnl::memory::desc desc({samples, shape.channels, shape.height, shape.width},
                                   context_.type, dnnl::memory::format_tag::nchw);
@@ -129,23 +155,33 @@ Tensor OneDnnNetwork::make_input() {
 void OneDnnNetwork::touch_everything() {
   std::vector<float> scratch(static_cast<std::size_t>(parameter_count()));
   load_parameters(scratch);
-  for (int size : menu().sizes()) {
+  std::vector<int> sizes(menu().sizes().begin(), menu().sizes().end());
+  sizes.push_back(menu().largest());
+  for (int size : sizes) {
     for (const Pass pass : {Pass{true, false}, Pass{false, true}}) {
       forward(size);
       backward(size, pass, scratch, nullptr);
     }
   }
-  forward_size_.reset();
 }
 
-std::size_t OneDnnNetwork::index_of(int chunk_size) const {
-  const auto size = static_cast<unsigned>(chunk_size);
-  if (chunk_size < 1 || chunk_size > menu().largest() || !std::has_single_bit(size)) {
-    throw std::invalid_argument(
-        fmt::format("chunk of {} samples: not on the menu, 1 to {} in powers of two", chunk_size,
-                    menu().largest()));
-  }
-  return static_cast<std::size_t>(std::countr_zero(size));
+OneDnnNetwork::Pieces OneDnnNetwork::pieces_of(int chunk_size) const {
+  const int usual = menu().usual();
+  const auto samples = static_cast<unsigned>(chunk_size);
+  if (chunk_size >= 1 && chunk_size <= usual && std::has_single_bit(samples))
+    return {static_cast<std::size_t>(std::countr_zero(samples)), 1};
+  if (chunk_size > usual && chunk_size <= menu().largest() && chunk_size % usual == 0)
+    return {menu().sizes().size() - 1, static_cast<std::size_t>(chunk_size / usual)};
+  throw std::invalid_argument(
+      fmt::format("chunk of {} samples: not on the menu, 1 to {} in powers of two and on to {} in "
+                  "multiples of that",
+                  chunk_size, usual, menu().largest()));
+}
+
+/// All that the layer works on is this piece's.
+void OneDnnNetwork::select(const PlacedLayer& placed, std::size_t piece) {
+  context_.first_sample = first_sample(piece);
+  for (MemoryPlan::Region region : placed.regions) context_.plan.select(region, piece);
 }
 
 /// The part of a flat vector that begins at `first`.
@@ -169,55 +205,65 @@ void OneDnnNetwork::load_parameters(std::span<const float> parameters) {
   }
 }
 
-std::span<float> OneDnnNetwork::images() {
-  if (context_.dtype == Dtype::bf16) return staged_images_;
-  return {data<float>(input_.values.back()), static_cast<std::size_t>(input_.counts.back())};
-}
-
 LossSums OneDnnNetwork::forward(int chunk_size) {
   const LossSums sums = run(chunk_size, &Layer::forward);
-  forward_size_ = index_of(chunk_size);
+  forward_chunk_ = chunk_size;
   return sums;
 }
 
 LossSums OneDnnNetwork::evaluate(int chunk_size) {
-  forward_size_.reset();
+  forward_chunk_ = 0;
   return run(chunk_size, &Layer::evaluate);
 }
 
 LossSums OneDnnNetwork::run(int chunk_size, void (Layer::*step)(std::size_t)) {
-  const std::size_t size = index_of(chunk_size);
+  const Pieces pieces = pieces_of(chunk_size);
   start_lap();
+  LossSums sums;
+  for (std::size_t piece = 0; piece < pieces.count; ++piece) {
+    const LossSums own = run_piece(pieces.size, piece, step);
+    sums.loss += own.loss;
+    sums.correct += own.correct;
+  }
+  return sums;
+}
+
+LossSums OneDnnNetwork::run_piece(std::size_t size, std::size_t piece,
+                                  void (Layer::*step)(std::size_t)) {
+  const std::size_t first = first_sample(piece);
   if (context_.dtype == Dtype::bf16) {
-    loops::to_bf16(staged_images_.data(), data<loops::Bf16>(input_.values[size]),
-                   input_.counts[size]);
+    context_.plan.select(input_.values_region, piece);
+    loops::to_bf16(
+        staged_images_.data() + first * static_cast<std::size_t>(options_.input.elements()),
+        data<loops::Bf16>(input_.values[size]), input_.counts[size]);
   }
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    select(layers_[i], piece);
     (layers_[i].layer.get()->*step)(size);
     lap(i, Profile::Part::forward);
   }
-  const auto targets = static_cast<std::size_t>(chunk_size * targets_);
-  const LossSums sums = loss_->forward(size, std::span(labels_).first(targets));
+  const auto targets = static_cast<std::size_t>(menu().sizes()[size] * targets_);
+  const std::size_t first_target = first * static_cast<std::size_t>(targets_);
+  const LossSums sums = loss_->forward(size, std::span(labels_).subspan(first_target, targets));
   lap(layers_.size(), Profile::Part::forward);
   return sums;
 }
 
 void OneDnnNetwork::backward(int chunk_size, Pass pass, std::span<float> gradients,
                              const GradientReady* ready) {
-  const std::size_t size = index_of(chunk_size);
-  if (forward_size_ != size)
+  const Pieces pieces = pieces_of(chunk_size);
+  if (forward_chunk_ != chunk_size)
     throw std::logic_error("backward of a chunk that forward did not run last");
   if (pass.last) check_count(gradients.size());
   context_.ready = pass.last ? ready : nullptr;
   context_.final_gradients = 0;
   start_lap();
-  loss_->backward(size);
-  lap(layers_.size(), Profile::Part::backward);
-  for (std::size_t i = layers_.size(); i-- > 0;) backward_layer(i, size, pass, gradients, ready);
-  sum_averages(size, pass, gradients, ready);
+  for (std::size_t end = layers_.size(); end > 0;)
+    end = backward_phase(end, pieces, pass, gradients);
+  sum_averages(pieces, pass, gradients);
   if (profile_) profile_->count(chunk_size);
   // In-place layers have left nothing to run backward on again.
-  forward_size_.reset();
+  forward_chunk_ = 0;
 }
 
 void OneDnnNetwork::start_lap() const {
@@ -240,37 +286,62 @@ Profile OneDnnNetwork::make_profile() const {
   return Profile(std::move(rows));
 }
 
+/// All pieces through the layers before `end` as far as one that ends a phase, whose index is
+/// returned.
+std::size_t OneDnnNetwork::backward_phase(std::size_t end, Pieces pieces, Pass pass,
+                                          std::span<float> gradients) {
+  std::size_t begin = end - 1;
+  while (!layers_[begin].ends_phase) --begin;
+  for (std::size_t piece = 0; piece < pieces.count; ++piece) {
+    if (end == layers_.size()) backward_loss(pieces.size, piece);
+    for (std::size_t i = end; i-- > begin;) {
+      select(layers_[i], piece);
+      backward_layer(i, pieces.size, pieces.pass_of(piece, pass), gradients);
+    }
+  }
+  return begin;
+}
+
+void OneDnnNetwork::backward_loss(std::size_t size, std::size_t piece) {
+  select(layers_.back(), piece);
+  loss_->backward(size);
+  lap(layers_.size(), Profile::Part::backward);
+}
+
 void OneDnnNetwork::backward_layer(std::size_t index, std::size_t size, Pass pass,
-                                   std::span<float> gradients, const GradientReady* ready) {
+                                   std::span<float> gradients) {
   const PlacedLayer& placed = layers_[index];
-  const auto tell = [&](std::int64_t first, std::int64_t count) {
+  const auto tell = [&](std::int64_t count) {
     lap(index, Profile::Part::backward);
-    context_.final_gradients = first + count;
-    if (pass.last && ready) (*ready)(first, count);
+    if (context_.ready != nullptr) (*context_.ready)(context_.final_gradients, count);
+    context_.final_gradients += count;
     start_lap();  // what `ready` took is communication
   };
   if (placed.trains) {
     const auto own = pass.last ? part(gradients, placed.first, placed.count) : std::span<float>();
     placed.layer->backward_parameters(size, pass, own);
-    tell(placed.first, placed.count);
+    tell(pass.last ? placed.count : 0);
   }
   if (!placed.passes_gradients) return;
   placed.layer->backward_input(size);
   add_parts(placed, size);
-  tell(placed.first + placed.count, 0);
+  tell(0);
 }
 
-void OneDnnNetwork::sum_averages(std::size_t size, Pass pass, std::span<float> gradients,
-                                 const GradientReady* ready) const {
+void OneDnnNetwork::sum_averages(Pieces pieces, Pass pass, std::span<float> gradients) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const PlacedLayer& placed = layers_[i];
     if (placed.averages_count == 0) continue;
     const auto own = pass.last ? part(gradients, placed.averages_first, placed.averages_count)
                                : std::span<float>();
-    placed.layer->sum_averages(size, pass, own);
+    for (std::size_t piece = 0; piece < pieces.count; ++piece) {
+      select(placed, piece);
+      placed.layer->sum_averages(pieces.size, pieces.pass_of(piece, pass), own);
+    }
   }
   const std::int64_t first = trained_count();
-  if (pass.last && ready && first < parameter_count()) (*ready)(first, parameter_count() - first);
+  if (context_.ready != nullptr && first < parameter_count())
+    (*context_.ready)(first, parameter_count() - first);
 }
 
 void OneDnnNetwork::add_parts(const PlacedLayer& placed, std::size_t size) const {

@@ -103,10 +103,10 @@ PooledGradients::PooledGradients(Context& context, const SampleShape& input,
       groups_(input.channels / window_channels),
       row_((width_ + 2) * window_channels),
       list_length_((height_ / 2) * (width_ / 2) + 1) {
-  const std::int64_t lists = context.menu.largest() * out_channels_;
+  const std::int64_t lists = context.menu.usual() * out_channels_;
   entries_.resize(static_cast<std::size_t>(lists * list_length_));
   lengths_.resize(static_cast<std::size_t>(lists));
-  const dnnl::memory::desc desc({context.menu.largest(), groups_, height_ + 2, row_},
+  const dnnl::memory::desc desc({context.menu.usual(), groups_, height_ + 2, row_},
                                 dnnl::memory::data_type::f32, dnnl::memory::format_tag::abcd);
   padded_ = context.plan.view(context.plan.new_region(), desc);
 }

@@ -184,6 +184,7 @@ Pooling::Pooling(Context& context, const Tensor& input, const Node& node)
   output_.values_region = context.plan.new_region();
   output_.gradients_region = context.plan.new_region();
   const MemoryPlan::Region winners_region = context.plan.new_region();
+  context.plan.keep(winners_region);
   for (const dnnl::memory& in : input.values) {
     auto dims = in.get_desc().get_dims();
     dims[2] = output_.shape.height;

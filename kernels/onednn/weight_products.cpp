@@ -25,7 +25,7 @@ WeightProducts::WeightProducts(Context& context, const Tensor& input, const Tens
       inputs_(input.counts[0] / context.menu.sizes()[0]),
       outputs_(output.counts[0] / context.menu.sizes()[0]),
       f32_(context.dtype == Dtype::f32),
-      capacity_(std::max<std::int64_t>(enough, context.menu.largest())),
+      capacity_(std::max<std::int64_t>(enough, context.menu.usual())),
       granule_(capacity_ / product_sizes),
       stream_(context.stream),
       weight_count_(element_count(plain)) {

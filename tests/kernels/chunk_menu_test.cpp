@@ -47,7 +47,9 @@ TEST_CASE("a large last chunk takes what it can, the rest goes in usual ones") {
   };
   CHECK(chunks_of(256, 256) == std::vector<int>{256});
   CHECK(chunks_of(300, 1024) == std::vector<int>{4, 8, 16, 16, 256});
-  CHECK(chunks_of(255, 256) == std::vector<int>{1, 2, 4, 8, 16, 16, 16, 16, 16, 16, 16, 128});
+  CHECK(chunks_of(255, 256) == std::vector<int>{1, 2, 4, 8, 240});
+  CHECK(chunks_of(255, 100) ==
+        std::vector<int>{1, 2, 4, 8, 16, 16, 16, 16, 16, 16, 16, 16, 16, 96});
   CHECK(chunks_of(48, 16) == std::vector<int>{16, 16, 16});
   CHECK(chunks_of(9, 256) == std::vector<int>{1, 8});
   CHECK(chunks_of(0, 256).empty());
@@ -56,6 +58,11 @@ TEST_CASE("a large last chunk takes what it can, the rest goes in usual ones") {
     CHECK(std::accumulate(chunks.begin(), chunks.end(), 0) == share);
     CHECK(std::is_sorted(chunks.begin(), chunks.end()));
   }
+}
+
+TEST_CASE("the largest last chunk is a multiple of the usual one") {
+  CHECK(ChunkMenu(16, 100).largest() == 96);
+  CHECK(ChunkMenu(16, 1).largest() == 16);
 }
 
 TEST_CASE("a largest chunk that is no power of two in range is refused, with its value") {

@@ -352,11 +352,13 @@ void check_same(std::span<const ParameterRange> ranges, const std::vector<float>
   }
 }
 
-std::unique_ptr<Network> network_of(const char* model, Dtype dtype, int largest_chunk) {
+std::unique_ptr<Network> network_of(const char* model, Dtype dtype, int largest_chunk,
+                                    int last_chunk = 1) {
   NetworkOptions options;
   options.model = model;
   options.dtype = dtype;
   options.largest_chunk = largest_chunk;
+  options.last_chunk = last_chunk;
   auto network = make_any_network(options);
   network->load_parameters(formula_parameters(*network));
   return network;
@@ -381,6 +383,56 @@ TEST_CASE("a share's gradients do not depend on how it is cut") {
   }
 }
 
+std::unique_ptr<Network> small_network_of(const char* model, Dtype dtype, int last_chunk) {
+  NetworkOptions options;
+  options.model = model;
+  options.dtype = dtype;
+  options.input =
+      std::string(model) == "inception3" ? SampleShape{3, 75, 75} : SampleShape{3, 32, 32};
+  options.largest_chunk = 2;
+  options.last_chunk = last_chunk;
+  auto network = make_network(options);
+  network->load_parameters(formula_parameters(*network));
+  return network;
+}
+
+TEST_CASE("a large last chunk, which goes backward layer by layer, gives the very same gradients") {
+  for (const char* model : model_names()) {
+    for (Dtype dtype : dtypes()) {
+      CAPTURE(model);
+      CAPTURE(static_cast<int>(dtype));
+      const auto usual = small_network_of(model, dtype, 1);
+      const auto large = small_network_of(model, dtype, 6);
+      CHECK(large->menu().largest() == 6);
+      const auto expected = gradients_of(*usual, {1, 2, 2, 2, 2}, 10);
+      for (const std::vector<int>& chunks : {std::vector{1, 2, 6}, {1, 2, 2, 4}, {1, 2, 2, 2, 2}})
+        CHECK(gradients_of(*large, chunks, 10) == expected);
+    }
+  }
+}
+
+// The sums of tied weights take another order.
+TEST_CASE("a large last chunk of sequences gives the same gradients") {
+  for (Dtype dtype : dtypes()) {
+    CAPTURE(static_cast<int>(dtype));
+    const auto network = network_of("gpt", dtype, 2, 6);
+    check_same(network->parameters(), gradients_of(*network, {1, 2, 2, 2, 2}, 10),
+               gradients_of(*network, {1, 2, 6}, 10), 1e-5);
+  }
+}
+
+TEST_CASE("a last chunk takes no more memory than it is given") {
+  NetworkOptions options;
+  options.largest_chunk = 2;
+  options.last_chunk = 256;
+  options.last_chunk_bytes = 10 << 20;
+  const int largest = make_network(options)->menu().largest();
+  CHECK(largest > 2);
+  CHECK(largest < 256);
+  options.last_chunk_bytes = 0;
+  CHECK(make_network(options)->menu().largest() == 2);
+}
+
 // Linear layers keep a bounded number of samples for one product.
 TEST_CASE("gradients of a share of many samples are sums of all of them") {
   for (Dtype dtype : dtypes()) {
@@ -400,7 +452,7 @@ TEST_CASE("gradients of a share of many samples are sums of all of them") {
 TEST_CASE("ready names every range once, ascending, with final values") {
   for (const char* model : {"cnn", "gpt"}) {
     CAPTURE(model);
-    const auto network = network_of(model, Dtype::f32, 4);
+    const auto network = network_of(model, Dtype::f32, 4, 12);
     std::vector<float> gradients(static_cast<std::size_t>(network->parameter_count()));
     std::vector<float> when_ready(gradients.size());
     std::int64_t reached = 0;
@@ -409,10 +461,12 @@ TEST_CASE("ready names every range once, ascending, with final values") {
       std::copy_n(gradients.begin() + first, count, when_ready.begin() + first);
       reached = first + count;
     };
-    const std::vector<int> chunks = {2, 4, 4};
-    run_chunks(*network, chunks, 10, gradients, &ready);
-    CHECK(reached == network->parameter_count());
-    CHECK(when_ready == gradients);
+    for (const std::vector<int>& chunks : {std::vector{2, 4, 4}, {2, 4, 12}}) {
+      reached = 0;
+      run_chunks(*network, chunks, 10, gradients, &ready);
+      CHECK(reached == network->parameter_count());
+      CHECK(when_ready == gradients);
+    }
   }
 }
 

@@ -63,6 +63,18 @@ class Agreement(job.JobTest):
         self.assertEqual(result.summary["collectives_per_step"], 5)
 
 
+class LastChunk(job.JobTest):
+    def test_same_parameters(self):
+        """A last chunk of any size adds the same numbers in the same order."""
+        hashes = {}
+        for samples in (1, 24, 64):
+            result = self.train("--model", "cnn", "--overlap", "tests", "--bucket-mb", 0.5, "--last-chunk", samples,
+                                "--global-batch", 101, "--steps", 6, "--eval", "off", "--balance", "off", ranks=2)
+            self.assertEqual(result.summary["last_chunk"], {1: 8, 24: 24, 64: 48}[samples])  # of 50, by eights
+            hashes[samples] = result.summary["parameter_hash"]
+        self.assertEqual(len(set(hashes.values())), 1, hashes)
+
+
 class Auto(job.JobTest):
     def test_settles(self):
         result = self.train("--model", "mlp", "--global-batch", 12, "--steps", 60, "--eval", "off", ranks=2)
