@@ -2,6 +2,8 @@
 
 #include <mpi.h>
 
+#include <cstddef>  // MPICH writes NULL in a macro
+
 namespace evenstep {
 namespace {
 
