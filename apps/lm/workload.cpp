@@ -15,7 +15,6 @@ namespace {
 using kernels::TokenFile;
 
 constexpr const char* kinds[] = {"text", "uint16"};
-constexpr const char* dtypes[] = {"f32", "bf16"};
 constexpr int byte_values = 256;
 constexpr int uint16_values = 65536;
 
@@ -72,7 +71,7 @@ class LmWorkload final : public Workload {
         window_(static_cast<std::size_t>(lm.gpt.context) + 1) {
     refuse_what_does_not_fit(parts_, lm, options.evaluate);
     kernels::NetworkOptions network;
-    network.dtype = lm.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
+    network.dtype = dtype_of(lm.dtype);
     network.last_chunk = options.largest_last_chunk.samples;
     network.last_chunk_bytes = options.largest_last_chunk.bytes;
     network_ = kernels::make_gpt(lm.gpt, network);
@@ -142,8 +141,7 @@ void add_lm_options(CLI::App& app, LmOptions& options) {
   app.add_option("--heads", options.gpt.heads, "of attention")->check(whole(1, most));
   app.add_option("--width", options.gpt.width, "features of a token")->check(whole(1, most));
   app.add_option("--context", options.gpt.context, "tokens of a sample")->check(whole(1, most));
-  app.add_option("--dtype", options.dtype, "what layers compute in; master weights are f32")
-      ->check(one_of(std::span(dtypes)));
+  add_dtype_option(app, options.dtype);
 }
 
 std::unique_ptr<Workload> make_lm_workload(const LmOptions& lm, const Options& options) {

@@ -9,6 +9,7 @@
 #include "kernels/data/images.h"
 #include "kernels/data/synthetic.h"
 #include "kernels/models.h"
+#include "train/options.h"
 #include "train/prefetcher.h"
 
 namespace evenstep::train {
@@ -19,7 +20,6 @@ std::string check_model(const std::string& name) {
   return one_of(kernels::model_names())(name);
 }
 
-constexpr const char* dtypes[] = {"f32", "bf16"};
 constexpr const char* auto_on_off[] = {"auto", "on", "off"};
 
 constexpr std::string_view synthetic = "synthetic";
@@ -66,9 +66,8 @@ class ImageWorkload final : public Workload {
         loader_(train(), seed, augments(options)),
         sampler_(train().samples(), seed),
         bytes_(elements()) {
-    const auto dtype = options.dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
     network_ = kernels::make_network({.model = options.model,
-                                      .dtype = dtype,
+                                      .dtype = dtype_of(options.dtype),
                                       .input = train().shape(),
                                       .classes = train().classes(),
                                       .label_smoothing = options.label_smoothing,
@@ -167,8 +166,7 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
                  "decode the next step's samples on a thread; auto: where a core is to spare and "
                  "loading takes more than a hundredth of a step")
       ->check(one_of(std::span(auto_on_off)));
-  app.add_option("--dtype", options.dtype, "what layers compute in; master weights are f32")
-      ->check(one_of(std::span(dtypes)));
+  add_dtype_option(app, options.dtype);
   app.add_option("--label-smoothing", options.label_smoothing,
                  "part of each target that is spread over all classes")
       ->check(real(0, 1));

@@ -224,6 +224,16 @@ Options parse_options(int argc, char** argv, const Program& program, Options def
   return options;
 }
 
+void add_dtype_option(CLI::App& app, std::string& dtype) {
+  static constexpr const char* names[] = {"f32", "bf16"};
+  app.add_option("--dtype", dtype, "what layers compute in; master weights are f32")
+      ->check(one_of(std::span(names)));
+}
+
+kernels::Dtype dtype_of(const std::string& dtype) {
+  return dtype == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
+}
+
 void check_against_world(const Options& options, int ranks) {
   if (!options.emulate.empty() && static_cast<int>(options.emulate.size()) != ranks)
     throw UsageError(fmt::format("--emulate has {} speeds, the job has {} ranks; give one a rank",

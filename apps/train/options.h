@@ -72,6 +72,10 @@ struct Program {
 /// what the command line does not say.
 Options parse_options(int argc, char** argv, const Program& program, Options defaults = {});
 
+/// --dtype, of the programs whose layers know more than one.
+void add_dtype_option(CLI::App& app, std::string& dtype);
+kernels::Dtype dtype_of(const std::string& dtype);
+
 /// Checks what depends on the number of ranks. Throws UsageError.
 void check_against_world(const Options& options, int ranks);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include <bit>
 #include <cmath>
 #include <set>
 
@@ -168,12 +167,11 @@ void Trainer::load_any() {
 void Trainer::foresee_samples(std::int64_t step, const Share& share) {
   if (!prefetches_) return;
   if (step == total_steps_) return workload_->foresee(0, 0, 0);
-  const std::int64_t position = step % steps_per_epoch() * options_.step_batch();
-  const std::int64_t batch = std::min(options_.step_batch(), workload_->samples() - position);
+  const Batch batch = batch_of(step);
   // A short batch has other shares, about in proportion.
-  const std::int64_t first = share.offset * batch / share.batch;
-  const std::int64_t end = (share.offset + share.count) * batch / share.batch;
-  workload_->foresee(step / steps_per_epoch(), position + first, end - first);
+  const std::int64_t first = share.offset * batch.samples / share.batch;
+  const std::int64_t end = (share.offset + share.count) * batch.samples / share.batch;
+  workload_->foresee(batch.epoch, batch.position + first, end - first);
 }
 
 void Trainer::start_prefetch() {
@@ -233,6 +231,12 @@ std::int64_t Trainer::steps_per_epoch() const {
   return (workload_->samples() + options_.step_batch() - 1) / options_.step_batch();
 }
 
+Trainer::Batch Trainer::batch_of(std::int64_t step) const {
+  const std::int64_t position = step % steps_per_epoch() * options_.step_batch();
+  return {step / steps_per_epoch(), position,
+          std::min(options_.step_batch(), workload_->samples() - position)};
+}
+
 void Trainer::run() {
   if (communicator_.rank() == 0) print_start(*session_, communicator_, options_, *workload_);
   const std::int64_t start_ns = steady_clock().now_ns();
@@ -249,12 +253,10 @@ void Trainer::run() {
 }
 
 void Trainer::train_step(std::int64_t step) {
-  const std::int64_t epoch = step / steps_per_epoch();
-  const std::int64_t position = step % steps_per_epoch() * options_.step_batch();
-  const Share share =
-      session_->begin_step(std::min(options_.step_batch(), workload_->samples() - position));
+  const Batch batch = batch_of(step);
+  const Share share = session_->begin_step(batch.samples);
   foresee_samples(step + 1, share);
-  const Sums sums = run_share(share, epoch, position + share.offset);
+  const Sums sums = run_share(share, batch.epoch, batch.position + share.offset);
   session_->see(probe_->cpu_cores(), probe_->memory_mib());
   const StepResult result = session_->end_step(
       {static_cast<double>(share.count * model().targets()), sums.loss, {&sums.correct, 1}});
@@ -393,9 +395,8 @@ void Trainer::finish(double wall_seconds) {
   if (communicator_.rank() == 0) {
     print_table(summary, workload_->unit());
     if (profile_) {
-      const auto dtype = workload_->dtype() == "bf16" ? kernels::Dtype::bf16 : kernels::Dtype::f32;
-      summary.json["profile"] =
-          profile_json(*profile_, statistics_->steps(), kernels::measure_peak_flops(dtype));
+      const double peak = kernels::measure_peak_flops(dtype_of(workload_->dtype()));
+      summary.json["profile"] = profile_json(*profile_, statistics_->steps(), peak);
       print_profile(summary.json["profile"]);
     }
     summary_file_.write(to_json(summary).dump(2) + "\n");

@@ -46,7 +46,14 @@ class Trainer {
   void run_for_benchmark(std::int64_t share, std::span<float> gradients);
 
   kernels::Trainable& model() const { return workload_->model(); }
+  struct Batch {
+    std::int64_t epoch;
+    std::int64_t position;  // of its first sample in the epoch's order
+    std::int64_t samples;
+  };
+
   std::int64_t steps_per_epoch() const;
+  Batch batch_of(std::int64_t step) const;
   void train_step(std::int64_t step);
   Sums run_share(const Share& share, std::int64_t epoch, std::int64_t epoch_position);
   void load_any();
