@@ -238,8 +238,9 @@ bool Balancer::spare_new_sizes() {
   const double loss = std::max(0.0, static_cast<double>(warm) / best - 1 - regret_band);
   regret_ += loss;
   saved_ += std::max(0.0, static_cast<double>(foreseen_finish(before_purchase_) - now) / best);
+  const double readings = fewest_readings();
   const bool pays = regret_ + horizon * loss > caution_ * warm_.price();
-  if (pays && fewest_readings() * fewest_readings() * loss >= warm_.price()) return true;
+  if (pays && readings * readings * loss >= warm_.price()) return true;
   std::ranges::copy(warm_proposal_, proposal_.begin());
   return warm < now;
 }

@@ -3,8 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
+
+#include "runtime/cpu_time.h"
 
 namespace evenstep::train {
 
@@ -50,11 +51,9 @@ Prefetcher::Sample Prefetcher::find(std::int64_t epoch, std::int64_t position) c
 
 std::int64_t Prefetcher::cpu_ns() const {
   clockid_t clock = 0;
-  timespec time{};
   if (pthread_getcpuclockid(const_cast<std::thread&>(loader_).native_handle(), &clock) != 0)
     return 0;
-  clock_gettime(clock, &time);
-  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+  return evenstep::cpu_ns(clock);
 }
 
 std::span<float> Prefetcher::input(const Buffer& buffer, std::int64_t at) const {

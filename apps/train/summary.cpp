@@ -149,9 +149,8 @@ void print_overlap(std::int64_t step, const Session& session, int last_chunk) {
 void print_evaluation(std::int64_t step, double loss, double test_loss, double accuracy,
                       const Statistics& statistics) {
   fmt::print(
-      "step {}: loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}, {:.0f} samples/s, load "
-      "balance "
-      "{:.2f}\n",
+      "step {}: loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}, {:.0f} samples/s, "
+      "load balance {:.2f}\n",
       step + 1, loss, test_loss, accuracy, statistics.samples_per_second(),
       statistics.load_balance());
   std::fflush(stdout);
