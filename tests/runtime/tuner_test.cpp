@@ -31,39 +31,33 @@ TEST_CASE("one way is settled at once") {
   CHECK(run(1, 10, [](int, std::size_t) { return 1.0; }).way() == 0);
 }
 
+// Settles right after `measuring` steps on the fastest way; returns how often each was tried.
+std::vector<int> trials_until_settled(std::size_t ways, std::size_t fastest, int measuring) {
+  std::vector<int> trials(ways);
+  const auto seconds = [&](int step, std::size_t way) {
+    if (step >= 4 && step < measuring) ++trials[way];
+    return way == fastest ? 0.9 : 1.0 + 0.01 * static_cast<double>(way);
+  };
+  CHECK_FALSE(run(ways, measuring, seconds).settled());
+  trials.assign(ways, 0);
+  const Tuner tuner = run(ways, measuring + 1, seconds);
+  CHECK(tuner.settled());
+  CHECK(tuner.way() == fastest);
+  CHECK(tuner.ratio() == doctest::Approx(fastest == 0 ? 1 : 0.9));
+  return trials;
+}
+
 TEST_CASE("every way is tried as often, and then the fastest is kept") {
   for (std::size_t ways : {2, 3, 4})
-    for (std::size_t fastest = 0; fastest < ways; ++fastest) {
-      std::vector<int> trials(ways);
-      const int measuring = 4 + 9 * static_cast<int>(ways);
-      const auto seconds = [&](int step, std::size_t way) {
-        if (step >= 4 && step < measuring) ++trials[way];
-        return way == fastest ? 0.9 : 1.0 + 0.01 * static_cast<double>(way);
-      };
-      CHECK_FALSE(run(ways, measuring, seconds).settled());
-      trials.assign(ways, 0);
-      const Tuner tuner = run(ways, measuring + 1, seconds);
-      CHECK(tuner.settled());
-      CHECK(tuner.way() == fastest);
-      CHECK(tuner.ratio() == doctest::Approx(fastest == 0 ? 1 : 0.9));
-      CHECK(trials == std::vector<int>(ways, 9));
-    }
+    for (std::size_t fastest = 0; fastest < ways; ++fastest)
+      CHECK(trials_until_settled(ways, fastest, 4 + 9 * static_cast<int>(ways)) ==
+            std::vector<int>(ways, 9));
 }
 
 TEST_CASE("of many ways, those that did best in a few trials are tried as often as few") {
   constexpr std::size_t ways = 11;
-  constexpr int measuring = 4 + 3 * ways + 1 + 9 * 4;
   for (std::size_t fastest = 0; fastest < ways; ++fastest) {
-    std::vector<int> trials(ways);
-    const auto seconds = [&](int step, std::size_t way) {
-      if (step >= 4 && step < measuring) ++trials[way];
-      return way == fastest ? 0.9 : 1.0 + 0.01 * static_cast<double>(way);
-    };
-    CHECK_FALSE(run(ways, measuring, seconds).settled());
-    trials.assign(ways, 0);
-    const Tuner tuner = run(ways, measuring + 1, seconds);
-    CHECK(tuner.settled());
-    CHECK(tuner.way() == fastest);
+    const auto trials = trials_until_settled(ways, fastest, 4 + 3 * ways + 1 + 9 * 4);
     CHECK(trials[fastest] >= 12);
     CHECK(std::ranges::count(trials, 12) == 3);
     CHECK(std::ranges::count(trials, 3) == ways - 4);
