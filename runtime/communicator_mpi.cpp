@@ -14,7 +14,7 @@
 #include <set>
 
 #include "evenstep/mpi.h"
-#include "runtime/elementwise.h"
+#include "runtime/half_precision.h"
 #include "runtime/mpi_tuning.h"
 #include "runtime/probe.h"
 #include "runtime/progress_thread.h"
@@ -44,10 +44,10 @@ int launched_processes() {
   return environment_number("SLURM_STEP_NUM_TASKS", 1);
 }
 
-// NOLINTNEXTLINE(readability-non-const-parameter): MPI_User_function
-void add_bf16(void* from, void* to, int* count, MPI_Datatype* /*type*/) {
+template <typename Half>  // NOLINTNEXTLINE(readability-non-const-parameter): MPI_User_function
+void add_halves(void* from, void* to, int* count, MPI_Datatype* /*type*/) {
   const auto size = static_cast<std::size_t>(*count);
-  add(std::span(static_cast<const Bf16*>(from), size), std::span(static_cast<Bf16*>(to), size));
+  add<Half>({static_cast<const Half*>(from), size}, {static_cast<Half*>(to), size});
 }
 
 void refuse_singletons() {
@@ -71,7 +71,8 @@ class MpiCommunicator final : public Communicator {
     int world = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     if (world == 1) refuse_singletons();
-    MPI_Op_create(add_bf16, 1, &bf16_sum_);
+    MPI_Op_create(add_halves<Bf16>, 1, &bf16_sum_);
+    MPI_Op_create(add_halves<F16>, 1, &f16_sum_);
     choose_nonblocking_sum();
     MPI_Query_thread(&thread_level_);
     settle(options);
@@ -79,6 +80,7 @@ class MpiCommunicator final : public Communicator {
   ~MpiCommunicator() override {
     thread_.reset();
     MPI_Op_free(&bf16_sum_);
+    MPI_Op_free(&f16_sum_);
     MPI_Comm_free(&comm_);
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
@@ -93,6 +95,7 @@ class MpiCommunicator final : public Communicator {
 
   void start_sum(std::span<float> values) override { start(values, MPI_FLOAT, MPI_SUM); }
   void start_sum(std::span<Bf16> values) override { start(values, MPI_UINT16_T, bf16_sum_); }
+  void start_sum(std::span<F16> values) override { start(values, MPI_UINT16_T, f16_sum_); }
 
   bool progress() override {
     int done = 1;
@@ -120,6 +123,7 @@ class MpiCommunicator final : public Communicator {
 
   void sum(std::span<float> values) override { sum_blocking(values, MPI_FLOAT, MPI_SUM); }
   void sum(std::span<Bf16> values) override { sum_blocking(values, MPI_UINT16_T, bf16_sum_); }
+  void sum(std::span<F16> values) override { sum_blocking(values, MPI_UINT16_T, f16_sum_); }
 
   ProgressThread progress_thread() const override { return progress_thread_; }
   bool spare_core() const { return spare_core_; }
@@ -293,6 +297,7 @@ class MpiCommunicator final : public Communicator {
   int size_ = 1;
   int thread_level_ = MPI_THREAD_SINGLE;
   MPI_Op bf16_sum_ = MPI_OP_NULL;
+  MPI_Op f16_sum_ = MPI_OP_NULL;
   std::size_t largest_count_;
   Wait wait_ = Wait::spin;
   bool spare_core_ = false;

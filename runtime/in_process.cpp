@@ -7,8 +7,10 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <variant>
 
 #include "runtime/elementwise.h"
+#include "runtime/half_precision.h"
 
 namespace evenstep {
 namespace {
@@ -17,14 +19,15 @@ constexpr std::int64_t most_sums_under_way = 256;
 // Twice as many places: no rank comes to use one again before all have seen what was there.
 constexpr std::size_t places = 2 * most_sums_under_way;
 
+using Values = std::variant<std::span<float>, std::span<Bf16>, std::span<F16>>;
+
 // One started sum: complete once all ranks have brought their values.
 struct Sum {
-  std::vector<std::span<float>> spans;  // by rank; or
-  std::vector<std::span<Bf16>> bf16_spans;
+  std::vector<Values> values;  // by rank
   int arrived = 0;
   std::int64_t end_ns = 0;
 
-  bool done() const { return arrived == static_cast<int>(spans.size()); }
+  bool done() const { return arrived == static_cast<int>(values.size()); }
 };
 
 }  // namespace
@@ -35,10 +38,7 @@ struct InProcessWorld::State {
       : clocks(static_cast<std::size_t>(ranks)),
         sums(places),
         texts(static_cast<std::size_t>(ranks)) {
-    for (Sum& sum : sums) {
-      sum.spans.resize(clocks.size());
-      sum.bf16_spans.resize(clocks.size());
-    }
+    for (Sum& sum : sums) sum.values.resize(clocks.size());
   }
 
   std::vector<ManualClock> clocks;
@@ -48,7 +48,6 @@ struct InProcessWorld::State {
   std::int64_t link_free_ns = 0;
   std::int64_t link_ns_per_byte = 0;
   std::vector<std::string> texts;
-  std::vector<float> total;
   int arrived = 0;
   std::int64_t meetings = 0;
   bool aborted = false;
@@ -71,31 +70,32 @@ struct InProcessWorld::State {
     if (aborted) throw Error("another rank ended the job");
   }
 
-  void bring(std::int64_t number, std::size_t rank, std::span<float> values,
-             std::span<Bf16> bf16_values) {
+  void bring(std::int64_t number, std::size_t rank, Values values) {
     const std::lock_guard lock(mutex);
     if (aborted) throw Error("another rank ended the job");
     Sum& mine = sum(number);
     if (mine.done()) mine.arrived = 0;
     if (mine.arrived == 0) mine.end_ns = 0;
-    mine.spans[rank] = values;
-    mine.bf16_spans[rank] = bf16_values;
+    mine.values[rank] = values;
     mine.end_ns = std::max(mine.end_ns, clocks[rank].now_ns());
     if (++mine.arrived < static_cast<int>(clocks.size())) return;
     add_up(mine);
     arrival.notify_all();
   }
+  // In rank order.
+  template <typename Value>
+  static std::size_t add_up(std::span<Values> ranks, std::span<Value> first) {
+    for (const Values& values : ranks.subspan(1))
+      add(std::span<const Value>(std::get<std::span<Value>>(values)), first);
+    for (const Values& values : ranks.subspan(1))
+      std::ranges::copy(first, std::get<std::span<Value>>(values).begin());
+    return first.size_bytes();
+  }
   void add_up(Sum& sum) {
-    total.assign(sum.spans[0].begin(), sum.spans[0].end());
-    for (std::size_t r = 1; r < sum.spans.size(); ++r)
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += sum.spans[r][i];
-    for (auto& span : sum.spans) std::ranges::copy(total, span.begin());
-    const std::span<Bf16> first = sum.bf16_spans[0];
-    for (std::size_t r = 1; r < sum.bf16_spans.size(); ++r) add(sum.bf16_spans[r], first);
-    for (std::size_t r = 1; r < sum.bf16_spans.size(); ++r)
-      std::ranges::copy(first, sum.bf16_spans[r].begin());
-    const auto bytes = static_cast<std::int64_t>(total.size() * sizeof(float) + first.size_bytes());
-    link_free_ns = std::max(link_free_ns, sum.end_ns) + bytes * link_ns_per_byte;
+    const std::size_t bytes =
+        std::visit([&](auto first) { return add_up(sum.values, first); }, sum.values[0]);
+    link_free_ns =
+        std::max(link_free_ns, sum.end_ns) + static_cast<std::int64_t>(bytes) * link_ns_per_byte;
     sum.end_ns = link_free_ns;
   }
   void abort() {
@@ -113,8 +113,9 @@ class InProcessWorld::Rank final : public Communicator {
   int size() const override { return static_cast<int>(state_.clocks.size()); }
   const std::string& host() const override { return host_; }
 
-  void start_sum(std::span<float> values) override { start(values, {}); }
-  void start_sum(std::span<Bf16> values) override { start({}, values); }
+  void start_sum(std::span<float> values) override { start(values); }
+  void start_sum(std::span<Bf16> values) override { start(values); }
+  void start_sum(std::span<F16> values) override { start(values); }
   bool progress() override {
     const std::lock_guard lock(state_.mutex);
     return ended_before(state_.clocks[static_cast<std::size_t>(rank_)].now_ns());
@@ -139,10 +140,10 @@ class InProcessWorld::Rank final : public Communicator {
   std::int64_t sum_calls() const override { return sum_calls_; }
 
  private:
-  void start(std::span<float> values, std::span<Bf16> bf16_values) {
+  void start(Values values) {
     if (sum_calls_ - ended_ == most_sums_under_way)
       throw Error(fmt::format("more than {} sums are under way", most_sums_under_way));
-    state_.bring(sum_calls_++, static_cast<std::size_t>(rank_), values, bf16_values);
+    state_.bring(sum_calls_++, static_cast<std::size_t>(rank_), values);
   }
 
   // Whether all sums started so far had ended by `now`.

@@ -2,28 +2,27 @@
 
 #include <algorithm>
 
-#include "runtime/elementwise.h"
+#include "runtime/half_precision.h"
 
 namespace evenstep {
 
 void Reducer::pack_next() {
-  packed_ = {};
-  if (plan_->bf16 && started_ + 1 < plan_->bucket_ends.size()) packed_ = compress(next_bucket());
+  const std::span<float> bucket = next_bucket();
+  if (!is_packed(started_))
+    packed_ = bucket;
+  else if (plan_->wire == Wire::bf16)
+    packed_ = compress<Bf16>(bucket, 1);
+  else
+    packed_ = compress<F16>(bucket, scale_.factor());
 }
 
 void Reducer::start_next() {
-  if (packed_.empty())
-    communicator_.start_sum(next_bucket());
-  else
-    communicator_.start_sum(packed_);
+  std::visit([this](auto values) { communicator_.start_sum(values); }, packed_);
   ++started_;
 }
 
 void Reducer::sum_next() {
-  if (packed_.empty())
-    communicator_.sum(next_bucket());
-  else
-    communicator_.sum(packed_);
+  std::visit([this](auto values) { communicator_.sum(values); }, packed_);
   ++started_;
 }
 
@@ -63,10 +62,16 @@ void Reducer::finish() {
   started_ = 0;
 }
 
-void Reducer::unpack() {
-  if (!plan_->bf16) return;
-  for (; started_ + 1 < plan_->bucket_ends.size(); ++started_) expand(next_bucket());
+bool Reducer::unpack() {
+  float largest = 0;
+  for (; is_packed(started_); ++started_) {
+    if (plan_->wire == Wire::bf16)
+      expand<Bf16>(next_bucket(), 1);
+    else
+      largest = std::max(largest, expand<F16>(next_bucket(), scale_.inverse()));
+  }
   started_ = 0;
+  return plan_->wire != Wire::f16 || scale_.fits(largest);
 }
 
 }  // namespace evenstep

@@ -6,27 +6,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <variant>
 #include <vector>
 
 #include "evenstep/communicator.h"
 #include "evenstep/session.h"
 #include "runtime/gradient_arena.h"
+#include "runtime/wire_scale.h"
 
 namespace evenstep {
+
+/// What gradients travel as: all buckets but the last.
+enum class Wire { f32, bf16, f16 };
 
 /// The same on all ranks.
 struct ReducePlan {
   Overlap overlap = Overlap::off;
   std::vector<std::size_t> bucket_ends;  ///< cut_buckets
   int backward_way = 0;
-  bool bf16 = false;  ///< on the way, all buckets but the last
+  Wire wire = Wire::f32;
 };
 
 class Reducer {
  public:
-  /// `balance` is told which time is spent inside the communicator before finish().
-  Reducer(Communicator& communicator, GradientArena& arena, Balance& balance)
-      : communicator_(communicator), arena_(arena), balance_(balance) {}
+  /// `balance` is told which time is spent inside the communicator before finish(). `samples`:
+  /// that a step's sums are over.
+  Reducer(Communicator& communicator, GradientArena& arena, Balance& balance, std::int64_t samples)
+      : communicator_(communicator), arena_(arena), balance_(balance), scale_(samples) {}
 
   /// For the next step. `plan` must stay. Local.
   void begin(const ReducePlan& plan) {
@@ -40,8 +47,9 @@ class Reducer {
   void progress();
   /// The whole arena is final: starts what is left and waits for all. Collective.
   void finish();
-  /// After finish: gradients that travelled as bf16 are fp32 again. Local.
-  void unpack();
+  /// After finish: gradients that travelled in 16 bits are fp32 again. False if their sums did not
+  /// fit: there are none, in this step. The same on all ranks; local.
+  bool unpack();
 
  private:
   // Elements of the buckets that have been started.
@@ -49,6 +57,9 @@ class Reducer {
   std::span<float> next_bucket() {
     const std::size_t first = started_end();
     return arena_.all().subspan(first, plan_->bucket_ends[started_] - first);
+  }
+  bool is_packed(std::size_t bucket) const {
+    return plan_->wire != Wire::f32 && bucket + 1 < plan_->bucket_ends.size();
   }
   void pack_next();
   void start_next();
@@ -58,9 +69,10 @@ class Reducer {
   GradientArena& arena_;
   Balance& balance_;
   const ReducePlan* plan_ = nullptr;
-  std::span<Bf16> packed_;   // the next bucket as it travels; empty: as it is
-  std::size_t started_ = 0;  // buckets
-  std::size_t final_ = 0;    // elements, from the first on
+  WireScale scale_;                                                         // of F16
+  std::variant<std::span<float>, std::span<Bf16>, std::span<F16>> packed_;  // the next bucket
+  std::size_t started_ = 0;                                                 // buckets
+  std::size_t final_ = 0;  // elements, from the first on
 };
 
 }  // namespace evenstep

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t measured_bucket_bytes[] = {1 << 18, 1 << 20, 1 << 23};
 constexpr int own_metrics = 1;  // the time of the step before travels behind the user's metrics
 constexpr const char* overlaps[] = {"off", "tests", "thread", "auto"};
-constexpr const char* wires[] = {"f32", "bf16"};
+constexpr const char* wires[] = {"f32", "bf16", "f16"};  // by Wire
 
 void check_name(const char* what, const std::string& given, std::span<const char* const> known) {
   if (std::ranges::find(known, given) == known.end())
@@ -54,7 +54,10 @@ void check_options(const SessionOptions& options) {
   check_name("wire", options.wire, wires);
 }
 
-bool is_bf16(const SessionOptions& options) { return options.wire == "bf16"; }
+Wire wire_of(const SessionOptions& options) {
+  return static_cast<Wire>(std::ranges::find(wires, options.wire) - std::begin(wires));
+}
+bool tail_apart(const SessionOptions& options) { return wire_of(options) != Wire::f32; }
 
 // Distinct ways to cut, small buckets first.
 std::vector<std::vector<std::size_t>> bucket_cuts(const SessionOptions& options, std::size_t tail) {
@@ -64,7 +67,7 @@ std::vector<std::vector<std::size_t>> bucket_cuts(const SessionOptions& options,
   std::vector<std::vector<std::size_t>> cuts;
   for (std::int64_t bytes : sizes) {
     auto cut = cut_buckets(options.layer_ends, static_cast<std::size_t>(options.gradients), tail,
-                           static_cast<std::size_t>(bytes) / sizeof(float), is_bf16(options));
+                           static_cast<std::size_t>(bytes) / sizeof(float), tail_apart(options));
     if (cuts.empty() || cut != cuts.back()) cuts.push_back(std::move(cut));
   }
   return cuts;
@@ -83,21 +86,21 @@ std::vector<Overlap> open_overlaps(const SessionOptions& options, const Communic
 std::vector<ReducePlan> make_plans(const SessionOptions& options, std::size_t tail,
                                    const Communicator& all) {
   const bool any = options.overlap == "auto";
-  const bool bf16 = is_bf16(options);
+  const Wire wire = wire_of(options);
   const auto cuts = bucket_cuts(options, tail);
   std::vector<ReducePlan> plans;
   if (any || options.overlap == name(Overlap::off))
     plans.push_back({Overlap::off,
                      cut_buckets({}, static_cast<std::size_t>(options.gradients), tail,
-                                 std::numeric_limits<std::size_t>::max(), bf16),
-                     0, bf16});
+                                 std::numeric_limits<std::size_t>::max(), tail_apart(options)),
+                     0, wire});
   // With no bucket to start before the last one, there is no overlap.
-  const std::size_t least_buckets = bf16 ? 3 : 2;
+  const std::size_t least_buckets = tail_apart(options) ? 3 : 2;
   for (Overlap overlap : open_overlaps(options, all))
     for (const auto& cut : cuts)
       for (int way = 0; way < options.backward_ways; ++way)
         if (cut.size() >= least_buckets || plans.empty())
-          plans.push_back({overlap, cut, way, bf16});
+          plans.push_back({overlap, cut, way, wire});
   return plans;
 }
 
@@ -133,7 +136,7 @@ struct Session::State {
         arena(static_cast<std::size_t>(options.gradients), balance.tail_size()),
         plans(make_plans(options, balance.tail_size(), communicator)),
         tuner(plans.size()),
-        reducer(communicator, arena, balance),
+        reducer(communicator, arena, balance, options.global_batch),
         my_metrics(static_cast<std::size_t>(options.metrics + own_metrics)),
         watchdog(communicator, hosts, options.stall) {}
 
@@ -177,7 +180,7 @@ StepResult Session::State::end(const StepSums& mine) {
   reducer.finish();
   watchdog.computes(step + 1, Phase::update);
   StepResult result = balance.read(arena.tail());
-  reducer.unpack();
+  if (!reducer.unpack()) result.skipped = true;
   tuner.end_step(result.metrics.back());
   my_metrics.back() = 1e-9 * static_cast<double>(balance.own_ns() + balance.last_wait_ns());
   result.metrics = result.metrics.first(metrics);

@@ -36,7 +36,8 @@ class Sides {
   Sides(Communicator& all, const Options& options) : all_(all) {
     const auto most = static_cast<std::size_t>(options.most_mb * 1e6);
     floats_.resize(most / sizeof(float) + 1);
-    halves_.resize(most / sizeof(Bf16) + 1);
+    bf16_.resize(most / sizeof(Bf16) + 1);
+    f16_.resize(most / sizeof(F16) + 1);
     plain_.resize(most / sizeof(double) + 1);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
     ours_ = make_mpi_communicator(MPI_COMM_WORLD, {.wait = options.wait});
@@ -45,7 +46,8 @@ class Sides {
   Sides(const Sides&) = delete;
   Sides& operator=(const Sides&) = delete;
 
-  static constexpr const char* names[] = {"ours_f32", "ours_bf16", "mpi_f32", "mpi_f64", "mpi_i64"};
+  static constexpr const char* names[] = {"ours_f32", "ours_bf16", "ours_f16",
+                                          "mpi_f32",  "mpi_f64",   "mpi_i64"};
 
   std::vector<double> times(std::size_t bytes) {
     const auto plain = [this, bytes](MPI_Datatype type, std::size_t size) {
@@ -56,8 +58,10 @@ class Sides {
     };
     const std::function<void()> calls[] = {
         [&] { ours_->sum(std::span(floats_).first(bytes / sizeof(float))); },
-        [&] { ours_->sum(std::span(halves_).first(bytes / sizeof(Bf16))); },
-        plain(MPI_FLOAT, sizeof(float)), plain(MPI_DOUBLE, sizeof(double)),
+        [&] { ours_->sum(std::span(bf16_).first(bytes / sizeof(Bf16))); },
+        [&] { ours_->sum(std::span(f16_).first(bytes / sizeof(F16))); },
+        plain(MPI_FLOAT, sizeof(float)),
+        plain(MPI_DOUBLE, sizeof(double)),
         plain(MPI_INT64_T, sizeof(std::int64_t))};
     return medians(all_, calls);
   }
@@ -65,7 +69,8 @@ class Sides {
  private:
   Communicator& all_;
   std::vector<float> floats_;
-  std::vector<Bf16> halves_;
+  std::vector<Bf16> bf16_;
+  std::vector<F16> f16_;
   std::vector<double> plain_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::unique_ptr<Communicator> ours_;

@@ -29,7 +29,7 @@ constexpr const char* flags_to_come[] = {"--checkpoint", "--checkpoint-every", "
 constexpr const char* on_off[] = {"on", "off"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
 constexpr const char* overlaps[] = {"auto", "off", "tests", "thread"};
-constexpr const char* wires[] = {"f32", "bf16"};
+constexpr const char* wires[] = {"f32", "bf16", "f16"};
 constexpr const char* optimizers[] = {"sgd", "adamw", "lars"};
 constexpr const char* schedules[] = {"constant", "cosine", "step"};
 
@@ -127,7 +127,8 @@ void add_balance_options(CLI::App& app, Options& o, Texts& texts) {
   app.add_option("--overlap", o.overlap,
                  "of communication with backward; auto: the fastest in the first steps")
       ->check(one_of(std::span(overlaps)));
-  app.add_option("--wire", o.wire, "type in which gradients travel; bf16: half the bytes, rounded")
+  app.add_option("--wire", o.wire,
+                 "type in which gradients travel; bf16, f16: half the bytes, rounded")
       ->check(one_of(std::span(wires)));
   app.add_option("--bucket-mb", o.bucket_mb,
                  "least size of a bucket of gradients but the last; 0: measured")

@@ -92,6 +92,7 @@ Summary gather_summary(const Finished& run) {
       {"wait_fraction", wait_fraction(summary.ranks)},
       {"resizes", run.session.resizes()},
       {"collectives_per_step", run.collectives_per_step},
+      {"skipped_steps", run.skipped_steps},
       {"partition", run.session.partition()},
       {"final_loss", run.final_loss},
       {"test_loss", run.test_accuracy < 0 ? ordered_json() : ordered_json(run.test_loss)},

@@ -35,6 +35,7 @@ struct Finished {
   double collectives_per_step;
   int last_chunk;  ///< of a mean share
   bool prefetches;
+  std::int64_t skipped_steps;
 };
 
 /// Brings all ranks' means together. Collective, blocking. Throws AgreedError where ranks ended

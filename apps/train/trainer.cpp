@@ -265,6 +265,7 @@ void Trainer::train_step(std::int64_t step) {
   if (result.not_finite_rank >= 0) log_->finish({});  // its line, without waits
   refuse_not_finite(result, step);
   timeline_->add(*session_);
+  if (result.skipped) count_skipped(result, step);
   update(result, step);
   progress_->show(*session_, result, *statistics_);
   tell_overlap(step);
@@ -318,6 +319,16 @@ void Trainer::refuse_not_finite(const StepResult& result, std::int64_t step) con
   throw AgreedError(fmt::format(
       "step {}: the loss of rank {} on {} is not finite (lr {}); lower --lr or set --clip", step,
       rank, session_->hosts()[rank], learning_rate(options_.schedule, step)));
+}
+
+void Trainer::count_skipped(const StepResult& result, std::int64_t step) {
+  ++skipped_steps_;
+  if (result.weight == 0 || communicator_.rank() != 0) return;
+  progress_->clear();
+  fmt::print(stderr,
+             "warning: step {}: gradients are too large for --wire {}, or not finite; the step is "
+             "skipped, the next goes scaled down\n",
+             step, options_.wire);
 }
 
 void Trainer::update(const StepResult& result, std::int64_t step) {
@@ -387,10 +398,10 @@ void Trainer::evaluate(std::int64_t step) {
 
 void Trainer::finish(double wall_seconds) {
   progress_->clear();
-  Summary summary =
-      gather_summary({communicator_, *session_, *statistics_, parameters_, model().trained_count(),
-                      options_, *workload_, wall_seconds, last_loss_, test_loss_, test_accuracy_,
-                      collectives_per_step_, last_chunk(mean_share()), prefetches_});
+  Summary summary = gather_summary({communicator_, *session_, *statistics_, parameters_,
+                                    model().trained_count(), options_, *workload_, wall_seconds,
+                                    last_loss_, test_loss_, test_accuracy_, collectives_per_step_,
+                                    last_chunk(mean_share()), prefetches_, skipped_steps_});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary, workload_->unit());

@@ -62,6 +62,7 @@ class Trainer {
   void consider_prefetch(std::int64_t step);
   void update(const StepResult& result, std::int64_t step);
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
+  void count_skipped(const StepResult& result, std::int64_t step);
   void clip(std::int64_t step);
   void profile(bool on);
   int last_chunk(std::int64_t share) const;
@@ -82,6 +83,7 @@ class Trainer {
   std::unique_ptr<AvailabilityProbe> probe_;
 
   std::int64_t total_steps_ = 0;
+  std::int64_t skipped_steps_ = 0;
   double last_loss_ = 0;
   double test_loss_ = 0;
   double test_accuracy_ = -1;      // below 0: not evaluated

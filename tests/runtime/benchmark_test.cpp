@@ -49,6 +49,7 @@ class LateSums final : public Communicator {
   const std::string& host() const override { return host_; }
   void start_sum(std::span<float> /*values*/) override { start(); }
   void start_sum(std::span<Bf16> /*values*/) override { start(); }
+  void start_sum(std::span<F16> /*values*/) override { start(); }
   bool progress() override { return world_.started >= sums_ * world_.ranks; }
   void wait() override {}
   std::vector<std::string> gather(const std::string& mine) override {

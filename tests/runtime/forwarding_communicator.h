@@ -16,6 +16,7 @@ class ForwardingCommunicator : public Communicator {
   const std::string& host() const override { return inner_->host(); }
   void start_sum(std::span<float> values) override { inner_->start_sum(values); }
   void start_sum(std::span<Bf16> values) override { inner_->start_sum(values); }
+  void start_sum(std::span<F16> values) override { inner_->start_sum(values); }
   bool progress() override { return inner_->progress(); }
   void wait() override { inner_->wait(); }
   std::vector<std::string> gather(const std::string& mine) override { return inner_->gather(mine); }

@@ -1,4 +1,4 @@
-// Sums over MPI, run by mpirun on several ranks: cut into pieces, of both types, blocking and not,
+// Sums over MPI, run by mpirun on several ranks: cut into pieces, of all types, blocking and not,
 // in every way of waiting, with and without a thread.
 #include <fmt/format.h>
 #include <mpi.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "evenstep/mpi.h"
-#include "runtime/elementwise.h"
+#include "runtime/half_precision.h"
 
 using namespace evenstep;
 
@@ -24,7 +24,7 @@ void check(bool good, const char* what, const Communicator& ranks) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// Small whole numbers: exact in bf16, too.
+// Small whole numbers: exact in 16 bits, too.
 float value(int rank, std::size_t i) { return static_cast<float>(rank + static_cast<int>(i % 5)); }
 float total(int ranks, std::size_t i) {
   float sum = 0;
@@ -34,27 +34,32 @@ float total(int ranks, std::size_t i) {
 
 void check_sums(Communicator& ranks, bool blocking, bool thread) {
   std::vector<float> values(count);
-  std::vector<Bf16> small(count);
+  std::vector<Bf16> bf16(count);
+  std::vector<F16> f16(count);
   for (std::size_t i = 0; i < count; ++i) {
     values[i] = value(ranks.rank(), i);
-    small[i] = to_bf16(values[i]);
+    bf16[i] = round_to<Bf16>(values[i]);
+    f16[i] = round_to<F16>(values[i]);
   }
   const std::int64_t calls = ranks.sum_calls();
   if (blocking) {
     ranks.sum(std::span(values));
-    ranks.sum(std::span(small));
+    ranks.sum(std::span(bf16));
+    ranks.sum(std::span(f16));
   } else {
     ranks.start_sum(std::span(values));
     if (thread) ranks.progress_in_background();
     ranks.progress();
-    ranks.start_sum(std::span(small));
+    ranks.start_sum(std::span(bf16));
+    ranks.start_sum(std::span(f16));
     ranks.wait();
   }
   check(ranks.progress(), "all sums have ended", ranks);
-  check(ranks.sum_calls() - calls == 2 * pieces, "each sum is cut into its pieces", ranks);
+  check(ranks.sum_calls() - calls == 3 * pieces, "each sum is cut into its pieces", ranks);
   for (std::size_t i = 0; i < count; ++i) {
     check(values[i] == total(ranks.size(), i), "the sum of floats is right", ranks);
-    check(to_float(small[i]) == total(ranks.size(), i), "the sum of bf16 is right", ranks);
+    check(to_float(bf16[i]) == total(ranks.size(), i), "the sum of bf16 is right", ranks);
+    check(to_float(f16[i]) == total(ranks.size(), i), "the sum of f16 is right", ranks);
   }
 }
 

@@ -216,7 +216,7 @@ TEST_CASE("layers that do not fit, and unknown overlaps, are refused") {
     refused([](auto& o) { o.layer_ends = {1000, 500, 4000}; }, "must ascend");
     refused([](auto& o) { o.layer_ends = {1000, 3999}; }, "from 1000 to 3999");
     refused([](auto& o) { o.overlap = "thread"; }, "from one thread only; take tests");
-    refused([](auto& o) { o.wire = "fp16"; }, "unknown wire 'fp16'; choose one of f32, bf16");
+    refused([](auto& o) { o.wire = "fp16"; }, "unknown wire 'fp16'; choose one of f32, bf16, f16");
     refused([](auto& o) { o.overlap = "much"; }, "unknown overlap 'much'");
     refused([](auto& o) { o.backward_ways = 0; }, "ways to run backward is 0");
     refused([](auto& o) { o.bucket_bytes = -1; }, "size of buckets is -1 bytes");

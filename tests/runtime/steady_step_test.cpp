@@ -25,6 +25,9 @@ class AsideCommunicator final : public ForwardingCommunicator {
   void start_sum(std::span<Bf16> values) override {
     aside([&] { ForwardingCommunicator::start_sum(values); });
   }
+  void start_sum(std::span<F16> values) override {
+    aside([&] { ForwardingCommunicator::start_sum(values); });
+  }
   bool progress() override {
     bool done = false;
     aside([&] { done = ForwardingCommunicator::progress(); });
@@ -95,9 +98,10 @@ TEST_CASE("nor does one that overlaps") { steady_steps_allocate_nothing("tests")
 
 TEST_CASE("nor does one with a rotating tail") { steady_steps_allocate_nothing("off", "rotating"); }
 
-TEST_CASE("nor one that measures ways to overlap, nor with bf16 on the wire") {
+TEST_CASE("nor one that measures ways to overlap, nor with 16 bits on the wire") {
   steady_steps_allocate_nothing("auto");
   steady_steps_allocate_nothing("tests", "auto", "bf16");
+  steady_steps_allocate_nothing("tests", "auto", "f16");
 }
 
 TEST_CASE("system calls are counted, each where it belongs, and do what they do") {

@@ -17,7 +17,7 @@ class BadOptions(job.JobTest):
             refuse(["--overlap", "on"], "--overlap", "on", "auto, off")
             refuse(["--augment", "yes"], "--augment", "yes", "auto, on, off")
             refuse(["--prefetch", "yes"], "--prefetch", "yes", "auto, on, off")
-            refuse(["--wire", "fp16"], "--wire", "fp16", "f32, bf16")
+            refuse(["--wire", "fp16"], "--wire", "fp16", "f32, bf16, f16")
             refuse(["--bucket-mb", "-1"], "--bucket-mb", "-1")
             refuse(["--last-chunk", "-1"], "--last-chunk", "-1")
             refuse(["--bucket-mb", "2000"], "--bucket-mb", "2000", "1024")

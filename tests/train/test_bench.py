@@ -27,7 +27,7 @@ class Bench(job.JobTest):
         for part in results["allreduce"]:
             self.assertEqual([size["bytes"] for size in part["sizes"]], [256, 1024, 4096])
             for size in part["sizes"]:
-                self.assertTrue(all(size[what] > 0 for what in ("ours_f32", "ours_bf16", "mpi_f32", "mpi_f64",
+                self.assertTrue(all(size[what] > 0 for what in ("ours_f32", "ours_bf16", "ours_f16", "mpi_f32", "mpi_f64",
                                                                 "mpi_i64")), size)
         tails = {(tail["ranks"], tail["tail"]): tail for tail in results["tail"]["in_process"]}
         self.assertEqual(tails[4096, "rotating"]["bytes"], tails[1024, "rotating"]["bytes"])

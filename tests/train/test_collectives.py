@@ -56,9 +56,10 @@ class Collectives(job.JobTest):
         for balance in ("off", "even"):
             self.check(5, "--balance", balance, "--tail", "rotating")
 
-    def test_thread_and_bf16(self):
+    def test_thread_and_16_bits(self):
         self.check(2, "--model", "mlp", "--overlap", "thread", "--bucket-mb", 0.5, "--wait", "sleep", calls=5)
-        self.check(3, "--wire", "bf16", calls=2)  # the tail goes as fp32
+        for wire in ("bf16", "f16"):
+            self.check(3, "--wire", wire, calls=2)  # the tail goes as fp32
 
     def test_static(self):
         self.check(2, "--balance", "static")

@@ -88,18 +88,30 @@ class Auto(job.JobTest):
 
 
 class Wire(job.JobTest):
-    def test_bf16(self):
+    def test_16_bits(self):
         """Close to f32 after 40 steps, with the same weights on all ranks, and not the same as f32."""
         for ranks in (1, 2, 3, 5):
             with self.subTest(ranks=ranks):
                 losses = {}
-                for wire in ("f32", "bf16"):
+                for wire in ("f32", "bf16", "f16"):
                     result = self.train(*OVERLAPPED, "--global-batch", 20, "--steps", 40, "--wire", wire, ranks=ranks)
                     losses[wire] = result.summary["final_loss"]
+                    self.assertEqual(result.summary["skipped_steps"], 0)
+                    self.assertEqual(len({rank["parameter_hash"] for rank in result.summary["ranks"]}), 1)
                     self.assertEqual(result.summary["buckets"], 5 if wire == "f32" else 6)
                     self.assertEqual(result.summary["samples"], 6 * 101 + 4 * 20)  # 101 samples: 6 steps an epoch
-                self.assertNotEqual(losses["f32"], losses["bf16"])
+                self.assertEqual(len(set(losses.values())), 3, losses)
                 self.assertAlmostEqual(losses["f32"], losses["bf16"], delta=0.1 * losses["f32"] + 0.01)
+                self.assertAlmostEqual(losses["f32"], losses["f16"], delta=0.01 * losses["f32"] + 0.001)
+
+    def test_too_large_for_f16(self):
+        """A job that diverges outgrows the wire, says so, and ends as it does with f32."""
+        for wire in ("f32", "f16"):
+            result = self.run_job("--model", "mlp", "--global-batch", 12, "--steps", 50, "--eval", "off", "--lr", 10,
+                                  "--momentum", 0, "--wire", wire, ranks=2)
+            self.assert_one_error(result, "step ", "loss of rank ", "not finite", rc=1)
+            warned = [line for line in result.stderr.splitlines() if "too large for --wire f16" in line]
+            self.assertEqual(bool(warned), wire == "f16", result)
 
 
 if __name__ == "__main__":

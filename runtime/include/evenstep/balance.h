@@ -88,7 +88,8 @@ struct StepResult {
   double weight = 0;                   ///< over all ranks
   double loss = 0;                     ///< mean over the weight
   std::span<const double> metrics;     ///< sums over all ranks; valid until the next step's
-  bool skipped = false;                ///< the weight is zero: there is nothing to average
+  bool skipped = false;                ///< no average: the weight is zero, or (Session) the sums
+                                       ///< are too large for the wire
   int not_finite_ranks = 0;            ///< whose loss or weight is not finite
   int not_finite_rank = -1;            ///< the lowest of them that is known
   Decision decision = Decision::keep;  ///< about the next step's partition

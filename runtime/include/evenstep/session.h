@@ -41,8 +41,10 @@ struct StallOptions {
 struct SessionOptions : BalanceOptions {
   std::int64_t gradients = 0;   ///< elements of the gradient vector
   std::string overlap = "off";  ///< off, tests, thread, or auto: the fastest in the first steps
-  std::string wire = "f32";     ///< f32, or bf16: gradients travel rounded (Communicator), half the
-                                ///< bytes; the tail never, which then is a call of its own
+  /// f32; or bf16 or f16: gradients travel rounded (Communicator), half the bytes; the tail never,
+  /// which then is a call of its own. f16 has more digits and less range: sums are scaled to it by
+  /// those of the steps before; a step whose sums are too large is skipped (StepResult).
+  std::string wire = "f32";
   std::int64_t bucket_bytes = 0;  ///< least size of a bucket but the last; 0: measured likewise
   /// Ways in which the caller can run backward: way 0 is the fastest by itself, the others leave
   /// more of it to overlap with, such as a larger last chunk. Measured along with the above.
