@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 
 namespace evenstep {
@@ -48,6 +49,14 @@ std::uint16_t port_of(int socket) {
   return ntohs(address.sin_port);
 }
 
+std::optional<sockaddr_in> address_of(const std::string& text, std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (inet_pton(AF_INET, text.c_str(), &address.sin_addr) != 1) return {};
+  return address;
+}
+
 }  // namespace
 
 HostExchange::HostExchange(Communicator& communicator, std::span<const std::string> hosts)
@@ -56,16 +65,18 @@ HostExchange::HostExchange(Communicator& communicator, std::span<const std::stri
   if (std::ranges::count(hosts, hosts[0]) == ranks_) return;
   const auto first =
       static_cast<std::size_t>(std::ranges::find(hosts, hosts[rank]) - hosts.begin());
-  if (first == rank) open();
+  open();
   json mine = json::object();
-  if (socket_ >= 0) mine = {{"addresses", own_addresses()}, {"port", port_of(socket_)}};
+  if (first == rank && socket_ >= 0)
+    mine = {{"addresses", own_addresses()}, {"port", port_of(socket_)}};
   if (rank == 0) mine["job"] = std::random_device()() | std::uint64_t{std::random_device()()} << 32;
   const std::vector<std::string> all = communicator.gather(mine.dump());
   job_ = json::parse(all[0])["job"];
   for (std::size_t r = 0; r < all.size(); ++r) {
     const json other = json::parse(all[r]);
-    if (r == rank || !other.contains("port")) continue;
-    for (const json& address : other["addresses"]) remember(address, other["port"]);
+    if (hosts[r] == hosts[rank] || !other.contains("port")) continue;
+    for (const std::string address : other["addresses"])
+      if (const auto place = address_of(address, other["port"])) remember(*place);
   }
   datagram_.resize(most_bytes);
   places_.reserve(hosts.size());
@@ -85,12 +96,11 @@ void HostExchange::open() {
   socket_ = -1;
 }
 
-void HostExchange::remember(const std::string& address, std::uint16_t port) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  if (inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return;
-  others_.push_back(to);
+void HostExchange::remember(const sockaddr_in& other) {
+  const auto is_same = [&](const sockaddr_in& known) {
+    return known.sin_addr.s_addr == other.sin_addr.s_addr && known.sin_port == other.sin_port;
+  };
+  if (std::ranges::none_of(others_, is_same)) others_.push_back(other);
 }
 
 void HostExchange::send(std::span<const RankPlace> mine, bool asks) {
@@ -107,7 +117,10 @@ HostExchange::Received HostExchange::receive() {
   Received received;
   places_.clear();
   for (;;) {
-    const ssize_t bytes = recv(socket_, datagram_.data(), datagram_.size(), 0);
+    sockaddr_in from{};
+    socklen_t length = sizeof from;
+    const ssize_t bytes = recvfrom(socket_, datagram_.data(), datagram_.size(), 0,
+                                   reinterpret_cast<sockaddr*>(&from), &length);
     if (bytes < 0) break;
     Header header;
     if (static_cast<std::size_t>(bytes) < sizeof header) continue;
@@ -115,6 +128,7 @@ HostExchange::Received HostExchange::receive() {
     const auto count = (static_cast<std::size_t>(bytes) - sizeof header) / sizeof(RankPlace);
     if (header.job != job_ || header.count != static_cast<std::int64_t>(count)) continue;
     received.asked = received.asked || header.asks != 0;
+    if (header.asks != 0) remember(from);
     for (std::size_t i = 0; i < count; ++i) {
       RankPlace place;
       std::memcpy(&place, datagram_.data() + sizeof header + i * sizeof place, sizeof place);

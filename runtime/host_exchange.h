@@ -1,5 +1,7 @@
 // A side channel between hosts, for the watchdog: where ranks are, sent as datagrams (UDP, one
 // sender a host) only while somebody waits for long. What gets lost is sent again at the next tick.
+// A host is asked at its first rank's address; another rank that sends for it is answered at its
+// own.
 #pragma once
 
 #include <netinet/in.h>
@@ -28,10 +30,10 @@ class HostExchange {
   HostExchange(const HostExchange&) = delete;
   HostExchange& operator=(const HostExchange&) = delete;
 
-  /// Whether this rank is its host's sender, and there is someone to send to.
-  bool is_sender() const { return socket_ >= 0 && !others_.empty(); }
+  /// Whether there is someone to send to.
+  bool can_send() const { return socket_ >= 0 && !others_.empty(); }
 
-  // By one thread, of a sender only. Neither blocks.
+  // By one thread, of a rank that can send. Neither blocks.
 
   /// To all other hosts; `asks` for their ranks' places in return.
   void send(std::span<const RankPlace> mine, bool asks);
@@ -44,7 +46,7 @@ class HostExchange {
 
  private:
   void open();
-  void remember(const std::string& address, std::uint16_t port);
+  void remember(const sockaddr_in& other);
 
   std::uint64_t job_ = 0;  // what does not begin with it is not for us
   int ranks_;

@@ -26,7 +26,7 @@ constexpr int in_pause = phases + 1;
 constexpr int state_bits = 8;
 constexpr double least_tick_seconds = 0.02;
 constexpr double most_tick_seconds = 1;
-constexpr double ticks_a_stall = 5;
+constexpr double ticks_a_stall = 8;
 constexpr double ticks_until_asking = 2;
 constexpr int silent_ticks = 4;  // without a count: stopped, or not heard of
 
@@ -166,7 +166,7 @@ class Watchdog::Watch {
 
   void tick(Seconds passed) {
     slots_[rank_].count.fetch_add(1, std::memory_order_relaxed);
-    if (exchange_.is_sender()) listen();
+    if (is_sender()) listen();
     for (std::size_t r = 0; r < seen_.size(); ++r) {
       const std::int64_t count = slots_[r].count.load(std::memory_order_relaxed);
       seen_[r].silent_ticks = count == seen_[r].count ? seen_[r].silent_ticks + 1 : 0;
@@ -180,7 +180,7 @@ class Watchdog::Watch {
       return;
     }
     waited_ += passed;
-    if (exchange_.is_sender() && waited_ >= ticks_until_asking * tick_) tell(true);
+    if (is_sender() && waited_ >= ticks_until_asking * tick_) tell(true);
     if (!warned_ && options_.warn_seconds > 0 && waited_.count() >= options_.warn_seconds) warn();
     if (options_.abort_seconds > 0 && waited_.count() >= options_.abort_seconds) abort();
   }
@@ -220,6 +220,12 @@ class Watchdog::Watch {
   }
 
   bool is_here(std::size_t rank) const { return hosts_[rank] == hosts_[rank_]; }
+  // The first rank of its host whose process runs.
+  bool is_sender() const {
+    for (std::size_t r = 0; r < rank_; ++r)
+      if (is_here(r) && !is_silent(r)) return false;
+    return exchange_.can_send();
+  }
   bool is_silent(std::size_t rank) const { return seen_[rank].silent_ticks >= silent_ticks; }
   bool is_stopped(std::size_t rank) const {
     return is_here(rank) ? is_silent(rank) : slots_[rank].stopped.load(std::memory_order_relaxed);
@@ -264,9 +270,12 @@ class Watchdog::Watch {
     for (std::size_t r = 0; r < seen_.size(); ++r) {
       const bool first =
           std::ranges::find(hosts_, hosts_[r]) - hosts_.begin() == static_cast<std::ptrdiff_t>(r);
-      if (first && !is_known(r))
-        silent += fmt::format(
-            "{}{}", silent.empty() ? "ranks of a host that does not answer: " : ", ", hosts_[r]);
+      if (!first || is_known(r)) continue;
+      const auto ranks = std::ranges::count(hosts_, hosts_[r]);
+      silent += fmt::format(
+          "{}{} ({})", silent.empty() ? "ranks of a host that does not answer: " : ", ", hosts_[r],
+          ranks == 1 ? fmt::format("rank {}", r)
+                     : fmt::format("{} ranks, rank {} the first", ranks, r));
     }
     return silent;
   }

@@ -77,11 +77,10 @@ class Job:
         return found
 
     def rank_process(self, rank):
-        for process in self.processes():
-            environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-            if {b"OMPI_COMM_WORLD_RANK=%d" % rank, b"PMI_RANK=%d" % rank} & set(environment):
-                return process
-        raise AssertionError(f"rank {rank} is not running: {self.end(0)}")
+        process = process_of_rank(rank, self.processes())
+        if process is None:
+            raise AssertionError(f"rank {rank} is not running: {self.end(0)}")
+        return process
 
     def end(self, seconds):
         """Waits for the job's own end, kills all of it once the time is over."""
@@ -132,14 +131,14 @@ class JobTest(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
 
-    def command(self, *flags, ranks=1, then=(), wrap=(), mpirun=(), data=None, outputs=OUTPUTS, folder=None):
-        """Words of the job's command line. `then`: further parts of the job, each (ranks, wrap, flags);
-        a flag given there takes the place of the first part's."""
+    def command(self, *flags, ranks=1, then=(), wrap=(), mpirun=(), launcher=None, data=None, outputs=OUTPUTS, folder=None):
+        """Words of the job's command line. `launcher`: other words for mpirun's. `then`: further parts of the job, each
+        (ranks, wrap, flags); a flag given there takes the place of the first part's."""
         common = ["--data", data or self.tiny_data]
         for flag, name in outputs.items():
             common += [flag, (folder or self.folder) / name]
         first = override(common, flags)
-        words = [MPIRUN, *mpirun, "-n", ranks, *wrap, self.program, *first]
+        words = [*(launcher or [MPIRUN, *mpirun, "-n", ranks]), *wrap, self.program, *first]
         for part_ranks, part_wrap, part_flags in then:
             words += [":", "-n", part_ranks, *part_wrap, self.program, *override(first, part_flags)]
         return words
@@ -200,6 +199,14 @@ class JobTest(unittest.TestCase):
 
 def has_fashion_mnist():
     return (DEBIAN_FASHION_MNIST / "train-images-idx3-ubyte.gz").exists()
+
+
+def process_of_rank(rank, processes):
+    for process in processes:
+        environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        if {b"OMPI_COMM_WORLD_RANK=%d" % rank, b"PMI_RANK=%d" % rank} & set(environment):
+            return process
+    return None
 
 
 def override(common, flags):

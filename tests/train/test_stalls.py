@@ -1,12 +1,17 @@
 """A rank that all others wait for is named, with its host and what it was at; in the end the job is ended."""
 import os
+import pathlib
 import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import job
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import two_hosts
 
 FLAGS = ["--model", "softmax", "--global-batch", 12, "--steps", 1_000_000, "--eval", "off"]
 WARNING = re.compile(r"warning: step (\d+): waiting for (.*) since")
@@ -72,9 +77,7 @@ class Stalls(job.JobTest):
     def test_a_stopped_rank_of_another_host_ends_the_job(self):
         if subprocess.run(["unshare", "--uts", "true"], capture_output=True).returncode != 0:
             self.skipTest("no right to give a process a host name of its own")
-        # Rank 2 speaks for its host: stopped, the host does not answer, but rank 3 sees it.
-        for rank, seen in ((3, r"rank 3 on other-host \(stopped or dead"),
-                           (2, r"rank 2 on other-host \(stopped or dead|a host that does not answer: other-host")):
+        for rank in (3, 2):  # rank 2 speaks for its host until it is stopped
             with self.subTest(rank=rank):
                 running = self.start_long_job("--inject", "1:load:200", "--stall-abort", 3, ranks=4, wrap=self.OTHER_HOST)
                 os.kill(running.rank_process(rank), signal.SIGSTOP)
@@ -84,7 +87,34 @@ class Stalls(job.JobTest):
                 self.assertNotEqual(result.rc, 0, result)
                 self.assertGreaterEqual(len(result.error_lines), 1, result)
                 for line in result.error_lines:
-                    self.assertRegex(line, seen)
+                    self.assertRegex(line, rf"rank {rank} on other-host \(stopped or dead")
+
+    def test_a_stopped_rank_behind_a_link(self):
+        """Hosts that share nothing but a link: rank 0 on the first, ranks 1 and 2 on the second."""
+        if "EVENSTEP_LAUNCHER" in os.environ:
+            self.skipTest("hosts of one's own are for Open MPI 5")
+        try:
+            with two_hosts.TwoHosts(self.folder) as hosts:
+                for rank in (0, 1, 2):
+                    with self.subTest(rank=rank):
+                        self.stop_behind_a_link(hosts, rank)
+        except two_hosts.Unavailable as why:
+            self.skipTest(str(why))
+
+    def stop_behind_a_link(self, hosts, rank):
+        running = self.start_long_job("--inject", f"{rank}:forward:200", "--stall-warn", 1, "--stall-abort", 3,
+                                      launcher=hosts.mpirun((1, 2)), env=two_hosts.ENVIRONMENT)
+        os.kill(job.process_of_rank(rank, hosts.processes()), signal.SIGSTOP)
+        running.process.wait(60)
+        job.wait_until(lambda: not hosts.processes(), 30)
+        result = running.end(0)
+        self.assertNotEqual(result.rc, 0, result)
+        named = rf"rank {rank} on {hosts.names[rank > 0]} \(stopped or dead; last phase: [a-z-]+ of step \d+\)"
+        if rank == 0:  # alone on its host: nobody is left there to tell
+            named = rf"a host that does not answer: {hosts.names[0]} \(rank 0\)"
+        for line in [*result.error_lines, *(where for _, where in WARNING.findall(result.stderr))]:
+            self.assertRegex(line, named)
+        self.assertEqual((len(result.error_lines), len(WARNING.findall(result.stderr))), (1, 1), result)
 
     def test_no_warning_without_a_stall_nor_when_off(self):
         for flags in (["--stall-warn", 30], ["--stall-warn", 0, "--inject=1:load:1500:3-3"]):
