@@ -99,8 +99,9 @@ class Trainable {
   /// batch is cut into shares.
   virtual int granule() const = 0;
 
-  /// Takes new parameters (parameter_count() values): casts and reorders them into the layouts the
-  /// layers compute in. Call it once after every update.
+  /// Takes new parameters (parameter_count() values): casts and reorders them where layers compute
+  /// in other layouts, and reads the others in place, so that they must stay there, unchanged,
+  /// until the next call or the last pass. Call it once after every update.
   virtual void load_parameters(std::span<const float> parameters) = 0;
 
   /// Runs the first `chunk_size` staged samples, a size of the menu or a multiple of the usual one

@@ -13,7 +13,8 @@ constexpr std::int64_t block_samples = 4;  // times as many outputs: their sums 
 constexpr std::int64_t block_outputs = 4;
 constexpr std::int64_t most_samples = 16;
 
-typedef float Vector __attribute__((vector_size(64), aligned(64), may_alias));
+// A layer's weights may begin anywhere.
+typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
 
 EVENSTEP_INLINE const Vector& vector_at(const float* at) {
   return *reinterpret_cast<const Vector*>(at);

@@ -47,28 +47,33 @@ void Linear::make_weights(Context& context) {
   const dnnl::memory::dims dims{outputs_, in.channels, in.height, in.width};
   const Tag layout = layout_of(input_.values[0].get_desc());
   const Desc plain(dims, f32, Tag::nchw);
-  const Desc bias({outputs_}, f32, Tag::a);
+  const Desc ready(dims, context.type, layout);
+  in_place_ = ready == plain;
   weights_region_ = context.plan.new_region();
-  weights_ = context.plan.view(weights_region_, Desc(dims, context.type, layout));
-  bias_region_ = context.plan.new_region();
-  bias_ = context.plan.view(bias_region_, bias);
+  weights_ = weights_as(context, ready);
+  forward_weights_ = weights_as(context, Desc({inputs_, outputs_}, context.type, Tag::ba));
+  backward_weights_ = weights_as(context, Desc({outputs_, inputs_}, context.type, Tag::ab));
+  bias_ = dnnl::memory(Desc({1, outputs_}, f32, Tag::ab), context.engine, DNNL_MEMORY_NONE);
   plain_weights_ = dnnl::memory(plain, context.engine, DNNL_MEMORY_NONE);
-  load_weights_ = context.reorder(plain_weights_, weights_);
+  if (!in_place_) load_weights_ = context.reorder(plain_weights_, weights_);
   weight_products_.emplace(context, input_, output_, Desc(dims, f32, layout), plain);
+}
+
+dnnl::memory Linear::weights_as(Context& context, const Desc& desc) const {
+  if (in_place_) return {desc, context.engine, DNNL_MEMORY_NONE};
+  return context.plan.view(weights_region_, desc);
 }
 
 void Linear::make_forward(Context& context, std::size_t size) {
   const int samples = context.menu.sizes()[size];
   const Desc in({samples, inputs_}, context.type, Tag::ab);
-  const Desc weights({inputs_, outputs_}, context.type, Tag::ba);
-  const Desc bias({1, outputs_}, f32, Tag::ab);
   const Desc out({samples, outputs_}, output_.values[size].get_desc().get_data_type(), Tag::ab);
-  const dnnl::matmul::primitive_desc desc(context.engine, in, weights, bias, out,
-                                          context.attributes);
+  const dnnl::matmul::primitive_desc desc(context.engine, in, forward_weights_.get_desc(),
+                                          bias_.get_desc(), out, context.attributes);
   forward_.push_back(
       context.bind(desc, {{DNNL_ARG_SRC, context.plan.view(input_.values_region, in)},
-                          {DNNL_ARG_WEIGHTS, context.plan.view(weights_region_, weights)},
-                          {DNNL_ARG_BIAS, context.plan.view(bias_region_, bias)},
+                          {DNNL_ARG_WEIGHTS, forward_weights_},
+                          {DNNL_ARG_BIAS, bias_},
                           {DNNL_ARG_DST, context.plan.view(output_.values_region, out)}}));
 }
 
@@ -76,19 +81,25 @@ void Linear::make_backward_input(Context& context, std::size_t size) {
   const int samples = context.menu.sizes()[size];
   const Desc out({samples, outputs_}, context.type, Tag::ab);
   const Desc in({samples, inputs_}, context.type, Tag::ab);
-  const Desc weights({outputs_, inputs_}, context.type, Tag::ab);
-  const dnnl::matmul::primitive_desc desc(context.engine, out, weights, in, context.attributes);
+  const dnnl::matmul::primitive_desc desc(context.engine, out, backward_weights_.get_desc(), in,
+                                          context.attributes);
   backward_input_.push_back(
       context.bind(desc, {{DNNL_ARG_SRC, context.plan.view(output_.gradients_region, out)},
-                          {DNNL_ARG_WEIGHTS, context.plan.view(weights_region_, weights)},
+                          {DNNL_ARG_WEIGHTS, backward_weights_},
                           {DNNL_ARG_DST, context.plan.view(input_.gradients_region, in)}}));
 }
 
 void Linear::load(std::span<const float> parameters) {
-  // oneDNN only reads through this handle, though its type does not say so.
-  plain_weights_.set_data_handle(const_cast<float*>(parameters.data()));
-  load_weights_.run(stream_);
-  std::copy_n(parameters.data() + weight_count_, outputs_, data<float>(bias_));
+  // oneDNN only reads through these handles, though their type does not say so.
+  auto* weights = const_cast<float*>(parameters.data());
+  bias_.set_data_handle(weights + weight_count_);
+  if (in_place_) {
+    for (dnnl::memory* view : {&weights_, &forward_weights_, &backward_weights_})
+      view->set_data_handle(weights);
+  } else {
+    plain_weights_.set_data_handle(weights);
+    load_weights_.run(stream_);
+  }
 }
 
 void Linear::forward(std::size_t size) {

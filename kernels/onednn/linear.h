@@ -1,5 +1,6 @@
-// Fully connected layer with bias, by matrix products on a flat view of its input: activations may
-// lie in any layout, since the compute copy of the weights is put in the same order once a step.
+// Fully connected layer with bias, by matrix products on a flat view of its input. Activations may
+// lie in any layout: the weights are put in the same order once a step, or, where they are in it
+// already, read where the caller has them.
 #pragma once
 
 #include <optional>
@@ -23,6 +24,7 @@ class Linear : public Layer {
  private:
   void make_output(Context& context, bool logits);
   void make_weights(Context& context);
+  dnnl::memory weights_as(Context& context, const dnnl::memory::desc& desc) const;
   void make_forward(Context& context, std::size_t size);
   void make_backward_input(Context& context, std::size_t size);
 
@@ -31,9 +33,12 @@ class Linear : public Layer {
   std::int64_t inputs_;        // elements of a sample in memory, with what its layout pads
   std::int64_t weight_count_;  // in the caller's plain layout
   dnnl::stream stream_;
+  bool in_place_;               // the caller's weights and biases serve as they are
   dnnl::memory plain_weights_;  // the caller's
-  MemoryPlan::Region weights_region_, bias_region_;
+  MemoryPlan::Region weights_region_;
   dnnl::memory weights_, bias_;
+  // The same weights as products want to see them: inputs x outputs, and outputs x inputs.
+  dnnl::memory forward_weights_, backward_weights_;
   Call load_weights_;
   std::optional<WeightProducts> weight_products_;
   std::vector<FewRows> few_;   // forward at the smallest sizes

@@ -78,6 +78,7 @@ class OneDnnNetwork : public Network {
   std::vector<PlacedLayer> layers_;
   std::int64_t forward_flops_ = 0;
   std::int64_t targets_ = 1;
+  bool loaded_ = false;    // parameters
   int forward_chunk_ = 0;  // size of the chunk that forward ran last, 0: not usable
   std::unique_ptr<SoftmaxCrossEntropy> loss_;
   std::span<float> images_;
@@ -151,7 +152,8 @@ Tensor OneDnnNetwork::make_input() {
   return input;
 }
 
-/// Runs every size once, so that nothing is left for a first step to allocate or fault in.
+/// Runs every size once, so that nothing is left for a first step to allocate or fault in. On
+/// parameters that go: it ends as if none had been loaded.
 void OneDnnNetwork::touch_everything() {
   std::vector<float> scratch(static_cast<std::size_t>(parameter_count()));
   load_parameters(scratch);
@@ -163,6 +165,7 @@ void OneDnnNetwork::touch_everything() {
       backward(size, pass, scratch, nullptr);
     }
   }
+  loaded_ = false;
 }
 
 OneDnnNetwork::Pieces OneDnnNetwork::pieces_of(int chunk_size) const {
@@ -203,6 +206,7 @@ void OneDnnNetwork::load_parameters(std::span<const float> parameters) {
     if (placed.averages_count > 0)
       placed.layer->load_averages(part(parameters, placed.averages_first, placed.averages_count));
   }
+  loaded_ = true;
 }
 
 LossSums OneDnnNetwork::forward(int chunk_size) {
@@ -218,6 +222,7 @@ LossSums OneDnnNetwork::evaluate(int chunk_size) {
 
 LossSums OneDnnNetwork::run(int chunk_size, void (Layer::*step)(std::size_t)) {
   const Pieces pieces = pieces_of(chunk_size);
+  if (!loaded_) throw std::logic_error("a chunk before load_parameters");
   start_lap();
   LossSums sums;
   for (std::size_t piece = 0; piece < pieces.count; ++piece) {

@@ -31,8 +31,9 @@ std::unique_ptr<Network> build(const std::vector<LayerSpec>& layers, int largest
 }
 
 std::vector<float> sums_of(Network& network, const std::vector<int>& chunks) {
-  network.load_parameters(formula_parameters(network));
-  std::vector<float> sums(static_cast<std::size_t>(network.parameter_count()));
+  const std::vector<float> parameters = formula_parameters(network);
+  network.load_parameters(parameters);
+  std::vector<float> sums(parameters.size());
   run_chunks(network, chunks, classes, sums);
   return sums;
 }

@@ -352,16 +352,13 @@ void check_same(std::span<const ParameterRange> ranges, const std::vector<float>
   }
 }
 
-std::unique_ptr<Network> network_of(const char* model, Dtype dtype, int largest_chunk,
-                                    int last_chunk = 1) {
+LoadedNetwork network_of(const char* model, Dtype dtype, int largest_chunk, int last_chunk = 1) {
   NetworkOptions options;
   options.model = model;
   options.dtype = dtype;
   options.largest_chunk = largest_chunk;
   options.last_chunk = last_chunk;
-  auto network = make_any_network(options);
-  network->load_parameters(formula_parameters(*network));
-  return network;
+  return load_formula_parameters(make_any_network(options));
 }
 
 TEST_CASE("a share's gradients do not depend on how it is cut") {
@@ -383,7 +380,7 @@ TEST_CASE("a share's gradients do not depend on how it is cut") {
   }
 }
 
-std::unique_ptr<Network> small_network_of(const char* model, Dtype dtype, int last_chunk) {
+LoadedNetwork small_network_of(const char* model, Dtype dtype, int last_chunk) {
   NetworkOptions options;
   options.model = model;
   options.dtype = dtype;
@@ -391,9 +388,7 @@ std::unique_ptr<Network> small_network_of(const char* model, Dtype dtype, int la
       std::string(model) == "inception3" ? SampleShape{3, 75, 75} : SampleShape{3, 32, 32};
   options.largest_chunk = 2;
   options.last_chunk = last_chunk;
-  auto network = make_network(options);
-  network->load_parameters(formula_parameters(*network));
-  return network;
+  return load_formula_parameters(make_network(options));
 }
 
 TEST_CASE("a large last chunk, which goes backward layer by layer, gives the very same gradients") {

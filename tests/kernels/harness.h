@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/gpt.h"
@@ -88,6 +89,20 @@ inline std::vector<float> formula_parameters(const Network& network) {
   std::vector<float> parameters(static_cast<std::size_t>(network.parameter_count()));
   fill_parameters(network.parameters(), parameters);
   return parameters;
+}
+
+/// A network and the formula's parameters, which it reads where they are.
+struct LoadedNetwork {
+  std::unique_ptr<Network> network;
+  std::vector<float> parameters;
+  Network& operator*() const { return *network; }
+  Network* operator->() const { return network.get(); }
+};
+
+inline LoadedNetwork load_formula_parameters(std::unique_ptr<Network> network) {
+  std::vector<float> parameters = formula_parameters(*network);
+  network->load_parameters(parameters);
+  return {std::move(network), std::move(parameters)};
 }
 
 }  // namespace evenstep::kernels::test

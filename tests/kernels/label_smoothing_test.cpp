@@ -21,15 +21,13 @@ struct Outcome {
   std::vector<float> gradients;
 };
 
-std::unique_ptr<Network> make(double label_smoothing, Dtype dtype) {
-  auto network = make_network({.model = "mlp",
-                               .dtype = dtype,
-                               .input = {1, 6, 5},
-                               .classes = classes,
-                               .label_smoothing = label_smoothing,
-                               .largest_chunk = samples});
-  network->load_parameters(formula_parameters(*network));
-  return network;
+LoadedNetwork make(double label_smoothing, Dtype dtype) {
+  return load_formula_parameters(make_network({.model = "mlp",
+                                               .dtype = dtype,
+                                               .input = {1, 6, 5},
+                                               .classes = classes,
+                                               .label_smoothing = label_smoothing,
+                                               .largest_chunk = samples}));
 }
 
 /// Each label moved on by `shift` classes.

@@ -141,7 +141,7 @@ TEST_CASE("a sequence model that cannot be built is refused with the values") {
 }
 
 TEST_CASE("a token outside the vocabulary is refused") {
-  const auto network = make_gpt(small_gpt, {});
+  const LoadedNetwork network = load_formula_parameters(make_gpt(small_gpt, {}));
   for (std::int32_t token : {-1, 50}) {
     network->tokens()[3] = token;
     CHECK_THROWS_AS(network->forward(1), std::out_of_range);
@@ -213,6 +213,9 @@ TEST_CASE("what cannot be built is refused with the value and the way out") {
   CHECK_THROWS_AS(network->forward(3), std::invalid_argument);
   CHECK_THROWS_AS(network->forward(4), std::invalid_argument);
   CHECK_THROWS_AS(network->backward(2, {}, few, nullptr), std::logic_error);
+  CHECK_THROWS_AS(network->forward(1), std::logic_error);  // without parameters
+  const std::vector<float> parameters = formula_parameters(*network);
+  network->load_parameters(parameters);
   network->labels()[0] = 10;
   CHECK_THROWS_AS(network->forward(1), std::out_of_range);
   network->labels()[0] = -1;

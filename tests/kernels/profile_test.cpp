@@ -43,8 +43,7 @@ TEST_CASE("convolutions count every output pixel") {
 }
 
 TEST_CASE("time is added while the profile is set") {
-  const auto network = network_of("mlp");
-  network->load_parameters(formula_parameters(*network));
+  const LoadedNetwork network = load_formula_parameters(network_of("mlp"));
   std::vector<float> gradients(static_cast<std::size_t>(network->parameter_count()));
   Profile profile = network->make_profile();
   network->set_profile(&profile);

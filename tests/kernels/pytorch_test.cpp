@@ -82,8 +82,7 @@ void check_case(const Json& record, const Json& f32_record) {
   CAPTURE(what);
 
   const int classes = options.model == "gpt" ? small_gpt.vocabulary : options.classes;
-  const auto network = make_any_network(options);
-  network->load_parameters(formula_parameters(*network));
+  const LoadedNetwork network = load_formula_parameters(make_any_network(options));
   std::vector<float> gradients(static_cast<std::size_t>(network->parameter_count()));
   const LossSums sums = run_chunks(*network, cut(network->menu(), batch), classes, gradients);
   CHECK(sums.loss == doctest::Approx(record["loss"]).epsilon(f32 ? 2e-6 : 2e-3));
