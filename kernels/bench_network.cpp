@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "evenstep/optimizer.h"
 #include "kernels/data/idx.h"
 #include "kernels/gpt.h"
 #include "kernels/hash.h"
@@ -115,7 +116,8 @@ class Trainer {
         network_(std::move(network)),
         stage_(std::move(stage)),
         parameters_(static_cast<std::size_t>(network_->parameter_count())),
-        gradients_(parameters_.size()) {
+        gradients_(parameters_.size()),
+        optimizer_({.momentum = 0}, network_->trained_count()) {
     initialise_parameters(network_->parameters(), 1, parameters_);
   }
 
@@ -131,16 +133,24 @@ class Trainer {
       network_->backward(size, {done == size, done == batch_}, gradients_, nullptr);
     });
     const auto targets = batch_ * network_->targets();
-    const float scale = 0.05f / static_cast<float>(targets);
-    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] -= scale * gradients_[i];
+    update(1 / static_cast<float>(targets));
     return sums.loss / static_cast<double>(targets);
   }
 
  private:
+  void update(float scale) {
+    const auto trained = static_cast<std::size_t>(network_->trained_count());
+    const std::span<float> parameters(parameters_);
+    const std::span<const float> sums(gradients_);
+    optimizer_.step(parameters.first(trained), sums.first(trained), 0.05, scale);
+    move_averages(parameters.subspan(trained), sums.subspan(trained), average_rate, scale);
+  }
+
   int batch_;
   std::unique_ptr<Network> network_;
   Stage stage_;
   std::vector<float> parameters_, gradients_;
+  Optimizer optimizer_;
 };
 
 Trainer make_trainer(const BenchOptions& options) {

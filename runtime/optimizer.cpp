@@ -8,14 +8,68 @@
 
 #include "evenstep/error.h"
 #include "runtime/elementwise.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep {
 namespace {
 
-double trust_ratio(std::span<const float> weights, std::span<const float> gradients, double decay,
-                   double trust) {
-  const double weight_norm = std::sqrt(sum_of_squares(weights));
-  const double gradient_norm = std::sqrt(sum_of_squares(gradients));
+struct Sgd {
+  float rate, momentum, decay, scale;
+};
+
+EVENSTEP_MULTIVERSION void sgd(Sgd by, const float* __restrict gradients,
+                               float* __restrict parameters, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    parameters[i] -= by.rate * (by.scale * gradients[i] + by.decay * parameters[i]);
+}
+
+EVENSTEP_MULTIVERSION void sgd_with_momentum(Sgd by, const float* __restrict gradients,
+                                             float* __restrict velocity,
+                                             float* __restrict parameters, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = by.scale * gradients[i] + by.decay * parameters[i];
+    velocity[i] = by.momentum * velocity[i] + gradient;
+    parameters[i] -= by.rate * velocity[i];
+  }
+}
+
+EVENSTEP_MULTIVERSION void nesterov(Sgd by, const float* __restrict gradients,
+                                    float* __restrict velocity, float* __restrict parameters,
+                                    std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = by.scale * gradients[i] + by.decay * parameters[i];
+    velocity[i] = by.momentum * velocity[i] + gradient;
+    parameters[i] -= by.rate * (gradient + by.momentum * velocity[i]);
+  }
+}
+
+struct AdamW {
+  float keep, step_size, correction, epsilon, beta1, beta2, new1, new2, scale;
+};
+
+EVENSTEP_MULTIVERSION void adamw(AdamW by, const float* __restrict gradients,
+                                 float* __restrict first, float* __restrict second,
+                                 float* __restrict parameters, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = by.scale * gradients[i];
+    first[i] = by.beta1 * first[i] + by.new1 * gradient;
+    second[i] = by.beta2 * second[i] + by.new2 * (gradient * gradient);
+    const float scaled = first[i] / (std::sqrt(second[i]) * by.correction + by.epsilon);
+    parameters[i] = by.keep * parameters[i] - by.step_size * scaled;
+  }
+}
+
+EVENSTEP_MULTIVERSION void lars(Sgd by, const float* __restrict gradients,
+                                float* __restrict velocity, float* __restrict parameters,
+                                std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    velocity[i] =
+        by.momentum * velocity[i] + by.rate * (by.scale * gradients[i] + by.decay * parameters[i]);
+    parameters[i] -= velocity[i];
+  }
+}
+
+double trust_ratio(double weight_norm, double gradient_norm, double decay, double trust) {
   if (weight_norm == 0 || gradient_norm == 0) return 1;
   return trust * weight_norm / (gradient_norm + decay * weight_norm);
 }
@@ -37,81 +91,64 @@ Optimizer::Optimizer(const OptimizerOptions& options, std::int64_t parameters,
   if (tensors_.empty()) tensors_.push_back({.first = 0, .count = parameters});
 }
 
-void move_averages(std::span<float> averages, std::span<const float> latest, float rate) {
-  for (std::size_t i = 0; i < averages.size(); ++i) averages[i] += rate * (latest[i] - averages[i]);
+void move_averages(std::span<float> averages, std::span<const float> latest, float rate,
+                   float scale) {
+  for (std::size_t i = 0; i < averages.size(); ++i)
+    averages[i] += rate * (scale * latest[i] - averages[i]);
 }
 
 void Optimizer::step(std::span<float> parameters, std::span<const float> gradients,
-                     double learning_rate) {
-  if (adamw_)
-    step_adamw(parameters, gradients, learning_rate);
-  else if (lars_)
-    step_lars(parameters, gradients, learning_rate);
+                     double learning_rate, float scale) {
+  if (adamw_) return step_adamw(parameters, gradients, learning_rate, scale);
+  if (lars_) return step_lars(parameters, gradients, learning_rate, scale);
+  const Sgd by{static_cast<float>(learning_rate), static_cast<float>(options_.momentum),
+               static_cast<float>(options_.weight_decay), scale};
+  if (first_.empty())
+    sgd(by, gradients.data(), parameters.data(), parameters.size());
   else
-    step_sgd(parameters, gradients, static_cast<float>(learning_rate));
-}
-
-void Optimizer::step_sgd(std::span<float> parameters, std::span<const float> gradients,
-                         float rate) {
-  const auto decay = static_cast<float>(options_.weight_decay);
-  const auto momentum = static_cast<float>(options_.momentum);
-  if (first_.empty()) {
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      parameters[i] -= rate * (gradients[i] + decay * parameters[i]);
-    return;
-  }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const float gradient = gradients[i] + decay * parameters[i];
-    first_[i] = momentum * first_[i] + gradient;
-    parameters[i] -= rate * (options_.nesterov ? gradient + momentum * first_[i] : first_[i]);
-  }
+    (options_.nesterov ? nesterov : sgd_with_momentum)(by, gradients.data(), first_.data(),
+                                                       parameters.data(), parameters.size());
 }
 
 void Optimizer::step_adamw(std::span<float> parameters, std::span<const float> gradients,
-                           double rate) {
+                           double rate, float scale) {
   beta1_power_ *= options_.beta1;
   beta2_power_ *= options_.beta2;
-  const auto keep = static_cast<float>(1 - rate * options_.weight_decay);
-  const auto step_size = static_cast<float>(rate / (1 - beta1_power_));
-  const auto correction = static_cast<float>(1 / std::sqrt(1 - beta2_power_));
-  const auto epsilon = static_cast<float>(options_.epsilon);
-  const auto beta1 = static_cast<float>(options_.beta1);
-  const auto beta2 = static_cast<float>(options_.beta2);
-  const auto new1 = static_cast<float>(1 - options_.beta1);
-  const auto new2 = static_cast<float>(1 - options_.beta2);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const float gradient = gradients[i];
-    first_[i] = beta1 * first_[i] + new1 * gradient;
-    second_[i] = beta2 * second_[i] + new2 * (gradient * gradient);
-    const float scaled = first_[i] / (std::sqrt(second_[i]) * correction + epsilon);
-    parameters[i] = keep * parameters[i] - step_size * scaled;
-  }
+  const AdamW by{.keep = static_cast<float>(1 - rate * options_.weight_decay),
+                 .step_size = static_cast<float>(rate / (1 - beta1_power_)),
+                 .correction = static_cast<float>(1 / std::sqrt(1 - beta2_power_)),
+                 .epsilon = static_cast<float>(options_.epsilon),
+                 .beta1 = static_cast<float>(options_.beta1),
+                 .beta2 = static_cast<float>(options_.beta2),
+                 .new1 = static_cast<float>(1 - options_.beta1),
+                 .new2 = static_cast<float>(1 - options_.beta2),
+                 .scale = scale};
+  adamw(by, gradients.data(), first_.data(), second_.data(), parameters.data(), parameters.size());
 }
 
 void Optimizer::step_lars(std::span<float> parameters, std::span<const float> gradients,
-                          double rate) {
-  const auto momentum = static_cast<float>(options_.momentum);
+                          double rate, float scale) {
   for (const ParameterTensor& tensor : tensors_) {
     const auto first = static_cast<std::size_t>(tensor.first);
     const auto count = static_cast<std::size_t>(tensor.count);
     const std::span weights = parameters.subspan(first, count);
     const std::span slopes = gradients.subspan(first, count);
-    const std::span velocity = std::span(first_).subspan(first, count);
     const double decay = tensor.scaled ? options_.weight_decay : 0;
-    const double ratio = tensor.scaled ? trust_ratio(weights, slopes, decay, options_.trust) : 1;
-    const auto local_rate = static_cast<float>(rate * ratio);
-    const auto local_decay = static_cast<float>(decay);
-    for (std::size_t i = 0; i < count; ++i) {
-      velocity[i] = momentum * velocity[i] + local_rate * (slopes[i] + local_decay * weights[i]);
-      weights[i] -= velocity[i];
-    }
+    const double ratio = tensor.scaled ? trust_ratio(norm(weights), double{scale} * norm(slopes),
+                                                     decay, options_.trust)
+                                       : 1;
+    const Sgd by{static_cast<float>(rate * ratio), static_cast<float>(options_.momentum),
+                 static_cast<float>(decay), scale};
+    lars(by, slopes.data(), first_.data() + first, weights.data(), count);
   }
 }
 
+double norm(std::span<const float> gradients) { return std::sqrt(sum_of_squares(gradients)); }
+
 double clip_by_norm(std::span<float> gradients, double most) {
-  const double norm = std::sqrt(sum_of_squares(gradients));
-  if (norm > most) scale(gradients, static_cast<float>(most / norm));
-  return norm;
+  const double before = norm(gradients);
+  if (before > most) scale(gradients, static_cast<float>(most / before));
+  return before;
 }
 
 // Taylor series: around 0 for the first quarter, by symmetry and sine around 1/2 for the rest.

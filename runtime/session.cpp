@@ -138,6 +138,7 @@ struct Session::State {
         tuner(plans.size()),
         reducer(communicator, arena, balance, options.global_batch),
         my_metrics(static_cast<std::size_t>(options.metrics + own_metrics)),
+        average(options.average),
         watchdog(communicator, hosts, options.stall) {}
 
   Share begin(Share share) {
@@ -158,6 +159,7 @@ struct Session::State {
   Tuner tuner;
   Reducer reducer;
   std::vector<double> my_metrics;
+  bool average;
   std::int64_t step = 0;
   Watchdog watchdog;
 };
@@ -186,7 +188,7 @@ StepResult Session::State::end(const StepSums& mine) {
   result.metrics = result.metrics.first(metrics);
   if (result.skipped)
     std::ranges::fill(arena.gradients(), 0.0F);
-  else
+  else if (average)
     scale(arena.gradients(), static_cast<float>(1 / result.weight));
   return result;
 }

@@ -140,7 +140,8 @@ void Trainer::set_up_session() {
   options.granule = model().granule();
   options.tail = options_.tail;
   options.stall = options_.stall;
-  options.metrics = 1;  // correct answers
+  options.metrics = 1;      // correct answers
+  options.average = false;  // the optimizer's pass does it
   options.overlap = options_.overlap;
   options.wire = options_.wire;
   options.bucket_bytes = static_cast<std::int64_t>(options_.bucket_mb * bytes_per_mb);
@@ -334,13 +335,14 @@ void Trainer::count_skipped(const StepResult& result, std::int64_t step) {
 void Trainer::update(const StepResult& result, std::int64_t step) {
   slowdown_->inject(Phase::update, step);
   if (!result.skipped) {
-    if (options_.clip > 0) clip(step);
     const auto trained = static_cast<std::size_t>(model().trained_count());
     const std::span<float> parameters(parameters_);
-    const std::span<float> gradients = session_->gradients();
-    optimizer_->step(parameters.first(trained), gradients.first(trained),
-                     learning_rate(options_.schedule, step));
-    move_averages(parameters.subspan(trained), gradients.subspan(trained), kernels::average_rate);
+    const std::span<const float> sums = session_->gradients();
+    optimizer_->step(parameters.first(trained), sums.first(trained),
+                     learning_rate(options_.schedule, step),
+                     static_cast<float>(clipped(sums.first(trained), 1 / result.weight, step)));
+    move_averages(parameters.subspan(trained), sums.subspan(trained), kernels::average_rate,
+                  static_cast<float>(1 / result.weight));
     model().load_parameters(parameters_);
   }
   session_->lap(Phase::update);
@@ -359,12 +361,13 @@ void Trainer::tell_overlap(std::int64_t step) {
   print_overlap(step, *session_, last_chunk(mean_share()));
 }
 
-// The same on all ranks: the norm is of the average.
-void Trainer::clip(std::int64_t step) {
-  const auto trained =
-      session_->gradients().first(static_cast<std::size_t>(model().trained_count()));
-  if (!std::isfinite(clip_by_norm(trained, options_.clip)))
+// What to scale the sums of gradients by: `scale` makes averages of them. The same on all ranks.
+double Trainer::clipped(std::span<const float> sums, double scale, std::int64_t step) const {
+  if (options_.clip == 0) return scale;
+  const double average = scale * norm(sums);
+  if (!std::isfinite(average))
     throw AgreedError(fmt::format("step {}: the gradients are not finite; lower --lr", step));
+  return average > options_.clip ? scale * options_.clip / average : scale;
 }
 
 void Trainer::profile(bool on) { model().set_profile(on && profile_ ? &*profile_ : nullptr); }

@@ -63,7 +63,7 @@ class Trainer {
   void update(const StepResult& result, std::int64_t step);
   void refuse_not_finite(const StepResult& result, std::int64_t step) const;
   void count_skipped(const StepResult& result, std::int64_t step);
-  void clip(std::int64_t step);
+  double clipped(std::span<const float> sums, double scale, std::int64_t step) const;
   void profile(bool on);
   int last_chunk(std::int64_t share) const;
   std::int64_t mean_share() const { return options_.step_batch() / communicator_.size(); }

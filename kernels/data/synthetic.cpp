@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "kernels/hash.h"
-#include "kernels/multiversion.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels {
 namespace {

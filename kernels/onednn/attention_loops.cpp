@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/multiversion.h"
 #include "kernels/onednn/exponential.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn::attention_loops {
 namespace {

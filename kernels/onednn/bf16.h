@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/multiversion.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn {
 

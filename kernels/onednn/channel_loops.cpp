@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/multiversion.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn::channel_loops {
 namespace {

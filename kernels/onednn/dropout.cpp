@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "kernels/hash.h"
-#include "kernels/multiversion.h"
 #include "kernels/onednn/loops.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/onednn/loops.h"
 
-#include "kernels/multiversion.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn::loops {
 namespace {

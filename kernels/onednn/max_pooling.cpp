@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/multiversion.h"
 #include "kernels/onednn/loops.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn {
 namespace {

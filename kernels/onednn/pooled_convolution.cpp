@@ -1,6 +1,6 @@
 #include "kernels/onednn/pooled_convolution.h"
 
-#include "kernels/multiversion.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn {
 namespace {

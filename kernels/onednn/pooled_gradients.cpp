@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/multiversion.h"
 #include "kernels/onednn/loops.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn {
 namespace {

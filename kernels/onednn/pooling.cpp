@@ -4,8 +4,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/multiversion.h"
 #include "kernels/onednn/loops.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn {
 namespace {

@@ -142,6 +142,33 @@ TEST_CASE("lars follows its rule, tensor by tensor") {
   check_against(reference_lars(problem, 3, options, {{0, 9000}}), problem, 3, options);
 }
 
+TEST_CASE("sums and a scale are the averages, to the last bit") {
+  const Problem problem = random_problem(9001, 3);
+  const float scale = 1.0F / 48;
+  for (const OptimizerOptions& options :
+       {OptimizerOptions{.momentum = 0}, OptimizerOptions{.weight_decay = 0.01},
+        OptimizerOptions{.nesterov = true}, OptimizerOptions{.name = "adamw"},
+        OptimizerOptions{.name = "lars"}}) {
+    CAPTURE(options.name);
+    std::vector<float> by_averages = problem.parameters;
+    std::vector<float> by_sums = problem.parameters;
+    Optimizer one(options, 9001);
+    Optimizer other(options, 9001);
+    for (const std::vector<float>& sums : problem.gradients) {
+      std::vector<float> averages(sums.size());
+      scaled_copy(sums, scale, averages);
+      one.step(by_averages, averages, 0.05);
+      other.step(by_sums, sums, 0.05, scale);
+      if (options.name != "lars") CHECK(by_averages == by_sums);
+      move_averages(by_averages, averages, 0.1F);
+      move_averages(by_sums, sums, 0.1F, scale);
+    }
+    // The norm of sums, scaled, is not rounded as that of averages is.
+    for (std::size_t i = 0; i < by_sums.size(); ++i)
+      CHECK(by_sums[i] == doctest::Approx(by_averages[i]).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("cos_pi agrees with libm") {
   for (int i = 0; i <= 10000; ++i) {
     const double x = i / 10000.0;

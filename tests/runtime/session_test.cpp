@@ -74,6 +74,19 @@ double imbalance(const std::vector<std::int64_t>& partition, const std::vector<d
 
 }  // namespace
 
+TEST_CASE("sums stay sums where no average is asked for") {
+  InProcessWorld world(3);
+  world.run([&](int rank) {
+    const auto communicator = world.communicator(rank);
+    SessionOptions options = options_for(world, rank, 30);
+    options.average = false;
+    Session session(*communicator, options);
+    const StepResult result = step(session, world.clock(rank), ms, session.begin_step());
+    CHECK(result.weight == 30);
+    for (float gradient : session.gradients()) CHECK(gradient == 30);  // each rank gave its share
+  });
+}
+
 TEST_CASE("the average is over all samples, whatever the shares") {
   for (int ranks : {1, 2, 3, 5}) {
     InProcessWorld world(ranks);

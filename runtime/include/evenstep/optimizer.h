@@ -29,9 +29,10 @@ struct ParameterTensor {
       true;  ///< lars: false for biases and normalisation, which train as by sgd, undecayed
 };
 
-/// Moves running averages, such as batch norm's, towards a step's own: a += rate (latest - a).
-/// Local; the same bits on all ranks.
-void move_averages(std::span<float> averages, std::span<const float> latest, float rate);
+/// Moves running averages, such as batch norm's, towards a step's own:
+/// a += rate (scale x latest - a). Local; the same bits on all ranks.
+void move_averages(std::span<float> averages, std::span<const float> latest, float rate,
+                   float scale = 1);
 
 /// SGD with momentum (Sutskever et al. 2013, in PyTorch's form), AdamW (Loshchilov and Hutter
 /// 2019), or LARS (You, Gitman, Ginsburg 2017): SGD with momentum whose rate for each tensor is
@@ -43,13 +44,16 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, std::int64_t parameters,
             std::vector<ParameterTensor> tensors = {});
 
-  /// Updates `parameters` in place by averaged `gradients`. Local; allocates nothing.
-  void step(std::span<float> parameters, std::span<const float> gradients, double learning_rate);
+  /// Updates `parameters` in place by `scale` x `gradients`: 1 for averages, 1 / weight for sums,
+  /// less where they are clipped. Local; allocates nothing.
+  void step(std::span<float> parameters, std::span<const float> gradients, double learning_rate,
+            float scale = 1);
 
  private:
-  void step_sgd(std::span<float> parameters, std::span<const float> gradients, float rate);
-  void step_adamw(std::span<float> parameters, std::span<const float> gradients, double rate);
-  void step_lars(std::span<float> parameters, std::span<const float> gradients, double rate);
+  void step_adamw(std::span<float> parameters, std::span<const float> gradients, double rate,
+                  float scale);
+  void step_lars(std::span<float> parameters, std::span<const float> gradients, double rate,
+                 float scale);
 
   OptimizerOptions options_;
   bool adamw_;
@@ -73,8 +77,10 @@ struct ScheduleOptions {
 /// after three quarters (He et al. 2016). Throws UsageError for an unknown name.
 double learning_rate(const ScheduleOptions& options, std::int64_t step);
 
-/// Scales `gradients` so that their Euclidean norm is at most `most`; returns the norm before.
-/// The norm is summed in double over a fixed tree.
+/// Euclidean norm, summed in double over a fixed tree.
+double norm(std::span<const float> gradients);
+
+/// Scales `gradients` so that their norm is at most `most`; returns the norm before.
 double clip_by_norm(std::span<float> gradients, double most);
 
 /// cos(pi x) for x in [0, 1], from additions and multiplications alone; within 1e-15.

@@ -45,6 +45,7 @@ struct SessionOptions : BalanceOptions {
   /// which then is a call of its own. f16 has more digits and less range: sums are scaled to it by
   /// those of the steps before; a step whose sums are too large is skipped (StepResult).
   std::string wire = "f32";
+  bool average = true;  ///< false: end_step leaves sums, for the optimizer to scale by 1 / weight
   std::int64_t bucket_bytes = 0;  ///< least size of a bucket but the last; 0: measured likewise
   /// Ways in which the caller can run backward: way 0 is the fastest by itself, the others leave
   /// more of it to overlap with, such as a larger last chunk. Measured along with the above.
@@ -77,7 +78,7 @@ class Session {
 
   /// The rank's gradient vector, aligned to 64 bytes. Between begin_step and end_step: sums over
   /// the share, to be written by the caller (zeros for an empty share). After end_step: the
-  /// average.
+  /// average, or the sum over all ranks.
   std::span<float> gradients();
   /// Says that gradients [first, first + count) will be neither written nor read before end_step:
   /// the buckets that they complete are started, under way ones are moved along. Optional, ranges

@@ -18,7 +18,7 @@
 #define EVENSTEP_INLINE inline
 #endif
 
-namespace evenstep::kernels {
+namespace evenstep {
 
 /// Whether the AVX-512 version of a function is the one that runs.
 inline bool has_avx512() {
@@ -30,4 +30,4 @@ inline bool has_avx512() {
 #endif
 }
 
-}  // namespace evenstep::kernels
+}  // namespace evenstep
