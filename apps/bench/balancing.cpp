@@ -20,11 +20,9 @@ struct Found {
 
 void take_turns(Job& off, Job& even, int pairs, Found& found) {
   for (int pair = 0; pair < pairs; ++pair) {
-    const bool even_first = pair % 2 == 1;  // each has as often the other before it
-    const double first = (even_first ? even : off).run(steps_a_block);
-    const double second = (even_first ? off : even).run(steps_a_block);
-    found.ratios.push_back(even_first ? first / second : second / first);
-    found.step_seconds.push_back((even_first ? second : first) / steps_a_block);
+    const Turn turn = seconds_in_turn(off, even, pair, steps_a_block);
+    found.ratios.push_back(turn.ratio());
+    found.step_seconds.push_back(turn.base / steps_a_block);
   }
   const int steps = warm_up_steps + pairs * steps_a_block;
   found.deciding = 1e-9 * static_cast<double>(even.session().balance_ns()) / steps;

@@ -25,6 +25,10 @@ SessionOptions session_options(const Communicator& communicator, const Options& 
   for (const kernels::ParameterRange& range : work.network->parameters())
     session.layer_ends.push_back(range.first + range.count);
   session.bucket_bytes = static_cast<std::int64_t>(options.bucket_mb * (1 << 20));
+  if (session.overlap == "auto") {
+    session.bucket_bytes = 0;
+    session.backward_ways = 2;
+  }
   return session;
 }
 
@@ -53,6 +57,7 @@ Work::Work(Communicator& communicator, const Options& options, int last_chunk_)
 Job::Job(Communicator& communicator, const Options& options, Work& work, const char* balance,
          const char* overlap)
     : work_(work),
+      is_auto_(overlap == std::string_view("auto")),
       session_(std::make_unique<Session>(
           communicator, session_options(communicator, options, work, balance, overlap))) {
   session_->watch_parameters(work_.parameters);
@@ -89,7 +94,7 @@ void Job::step() {
 void Job::run_share(std::int64_t samples) {
   if (samples == 0) std::ranges::fill(session_->gradients(), 0.0F);
   std::int64_t done = 0;
-  work_.network->menu().for_each_chunk(samples, work_.last_chunk, [&](int chunk) {
+  work_.network->menu().for_each_chunk(samples, last_chunk(), [&](int chunk) {
     work_.network->forward(chunk);
     session_->lap(Phase::forward);
     const kernels::Trainable::Pass pass{.first = done == 0, .last = done + chunk == samples};
@@ -97,6 +102,18 @@ void Job::run_share(std::int64_t samples) {
     session_->lap(Phase::backward);
     done += chunk;
   });
+}
+
+// With overlap auto, the first way to run backward is that of usual chunks.
+int Job::last_chunk() const {
+  return is_auto_ && session_->backward_way() == 0 ? 1 : work_.last_chunk;
+}
+
+Turn seconds_in_turn(Job& base, Job& other, int pair, int steps) {
+  const bool other_first = pair % 2 == 1;
+  const double first = (other_first ? other : base).run(steps);
+  const double second = (other_first ? base : other).run(steps);
+  return other_first ? Turn{second, first} : Turn{first, second};
 }
 
 Job::Means Job::take_means() {

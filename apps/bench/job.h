@@ -46,11 +46,23 @@ class Job {
   void step();
   void run_share(std::int64_t samples);
 
+  int last_chunk() const;
+
   Work& work_;
+  bool is_auto_;
   std::unique_ptr<Session> session_;
   kernels::GradientReady ready_;
   Means sums_;
   int counted_ = 0;
 };
+
+/// Each runs `steps`; which is first changes from pair to pair, so that each has as often the other
+/// before it. Collective.
+struct Turn {
+  double base;
+  double other;
+  double ratio() const { return other / base; }
+};
+Turn seconds_in_turn(Job& base, Job& other, int pair, int steps);
 
 }  // namespace evenstep::bench

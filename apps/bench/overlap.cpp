@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <bit>
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int warm_up_steps = 10;
 constexpr int steps_a_block = 4;
+constexpr int pairs_a_round = 10;  // with the same sessions: where their memory lies matters, too
 
 struct Way {
   std::string name;
@@ -19,9 +21,13 @@ struct Way {
   std::vector<double> backwards;
 };
 
+int whole_chunk(const Options& options) {
+  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(options.batch)));
+}
+
 // A share in one chunk leaves the most to overlap with: off is measured with both kinds of chunks.
 std::vector<Way> make_ways(Communicator& communicator, const Options& options) {
-  const auto whole = static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(options.batch)));
+  const int whole = whole_chunk(options);
   std::vector<Way> ways;
   const auto add = [&](const char* name, const char* overlap, int last_chunk) {
     auto work = std::make_unique<Work>(communicator, options, last_chunk);
@@ -42,6 +48,32 @@ double least(Communicator& communicator, double mine) {
   for (const std::string& theirs : communicator.gather(fmt::format("{:.9e}", mine)))
     least = std::min(least, std::stod(theirs));
   return least;
+}
+
+// What auto costs against off, once it has settled.
+Json compare_auto(Communicator& communicator, const Options& options) {
+  Work usual(communicator, options, 1);
+  Work large(communicator, options, whole_chunk(options));
+  std::vector<double> ratios;
+  std::vector<std::string> settled;
+  for (int done = 0; done < options.pairs; done += pairs_a_round) {
+    std::unique_ptr<Job> jobs[2];
+    const int first = done / pairs_a_round % 2;
+    for (const int which : {first, 1 - first}) {
+      jobs[which] = std::make_unique<Job>(communicator, options, which == 0 ? usual : large, "off",
+                                          which == 0 ? "off" : "auto");
+      jobs[which]->run(warm_up_steps);
+    }
+    Job& automatic = *jobs[1];
+    while (!automatic.session().overlap_settled()) automatic.run(1);
+    for (int pair = 0; pair < std::min(pairs_a_round, options.pairs - done); ++pair)
+      ratios.push_back(seconds_in_turn(*jobs[0], automatic, pair, steps_a_block).ratio());
+    settled.emplace_back(name(automatic.session().overlap()));
+  }
+  if (communicator.rank() == 0)
+    fmt::print("auto settles on {}: {:+.2f} % of a step against off (median of {} pairs)\n",
+               fmt::join(settled, ", "), 100 * (median(ratios) - 1), options.pairs);
+  return {{"settled", settled}, {"overhead", median(ratios) - 1}, {"ratios", ratios}};
 }
 
 }  // namespace
@@ -84,6 +116,8 @@ Json measure_overlap(Communicator& communicator, const Options& options) {
                  1e3 * median(way.steps), 1e3 * median(way.waits), of_off,
                  overlaps ? fmt::format("{:.2f}", hidden) : "", way.job->session().buckets());
   }
+  ways.clear();
+  results["auto"] = compare_auto(communicator, options);
   return results;
 }
 

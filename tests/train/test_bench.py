@@ -37,6 +37,7 @@ class Bench(job.JobTest):
         self.assertIsNone(overlap["off"]["hidden"])
         self.assertEqual(overlap["tests, one chunk"]["buckets"], 3)
         self.assertIsNotNone(overlap["tests, one chunk"]["hidden"])
+        self.assertIn(results["overlap"]["auto"]["settled"][0], ("off", "tests", "thread"))
         self.assertEqual(len(results["balance"]["ratios"]), 2)
 
     def test_a_steady_step(self):
