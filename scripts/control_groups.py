@@ -61,7 +61,8 @@ def quotas(cores, period_us):
             change(cores)
         except OSError as error:
             raise Unavailable(f"control groups with quotas cannot be made: {error}") from error
-        yield ["sh", "-c", f'echo $$ > "{name}$OMPI_COMM_WORLD_RANK/cgroup.procs" && exec "$@"', "sh"], change
+        seen = f"/proc/{os.getpid()}/root{name}"  # from inside a network namespace, too, which has a /sys of its own
+        yield ["sh", "-c", f'echo $$ > "{seen}$OMPI_COMM_WORLD_RANK/cgroup.procs" && exec "$@"', "sh"], change
     finally:
         for group in groups:
             remove(group)
