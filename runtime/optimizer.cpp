@@ -114,16 +114,22 @@ void Optimizer::step_adamw(std::span<float> parameters, std::span<const float> g
                            double rate, float scale) {
   beta1_power_ *= options_.beta1;
   beta2_power_ *= options_.beta2;
-  const AdamW by{.keep = static_cast<float>(1 - rate * options_.weight_decay),
-                 .step_size = static_cast<float>(rate / (1 - beta1_power_)),
-                 .correction = static_cast<float>(1 / std::sqrt(1 - beta2_power_)),
-                 .epsilon = static_cast<float>(options_.epsilon),
-                 .beta1 = static_cast<float>(options_.beta1),
-                 .beta2 = static_cast<float>(options_.beta2),
-                 .new1 = static_cast<float>(1 - options_.beta1),
-                 .new2 = static_cast<float>(1 - options_.beta2),
-                 .scale = scale};
-  adamw(by, gradients.data(), first_.data(), second_.data(), parameters.data(), parameters.size());
+  const auto kept = static_cast<float>(1 - rate * options_.weight_decay);
+  AdamW by{.keep = 1,
+           .step_size = static_cast<float>(rate / (1 - beta1_power_)),
+           .correction = static_cast<float>(1 / std::sqrt(1 - beta2_power_)),
+           .epsilon = static_cast<float>(options_.epsilon),
+           .beta1 = static_cast<float>(options_.beta1),
+           .beta2 = static_cast<float>(options_.beta2),
+           .new1 = static_cast<float>(1 - options_.beta1),
+           .new2 = static_cast<float>(1 - options_.beta2),
+           .scale = scale};
+  for (const ParameterTensor& tensor : tensors_) {
+    const auto first = static_cast<std::size_t>(tensor.first);
+    by.keep = tensor.is_weight ? kept : 1;
+    adamw(by, gradients.data() + first, first_.data() + first, second_.data() + first,
+          parameters.data() + first, static_cast<std::size_t>(tensor.count));
+  }
 }
 
 void Optimizer::step_lars(std::span<float> parameters, std::span<const float> gradients,
@@ -133,10 +139,10 @@ void Optimizer::step_lars(std::span<float> parameters, std::span<const float> gr
     const auto count = static_cast<std::size_t>(tensor.count);
     const std::span weights = parameters.subspan(first, count);
     const std::span slopes = gradients.subspan(first, count);
-    const double decay = tensor.scaled ? options_.weight_decay : 0;
-    const double ratio = tensor.scaled ? trust_ratio(norm(weights), double{scale} * norm(slopes),
-                                                     decay, options_.trust)
-                                       : 1;
+    const double decay = tensor.is_weight ? options_.weight_decay : 0;
+    const double ratio = tensor.is_weight ? trust_ratio(norm(weights), double{scale} * norm(slopes),
+                                                        decay, options_.trust)
+                                          : 1;
     const Sgd by{static_cast<float>(rate * ratio), static_cast<float>(options_.momentum),
                  static_cast<float>(decay), scale};
     lars(by, slopes.data(), first_.data() + first, weights.data(), count);

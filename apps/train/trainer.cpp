@@ -24,7 +24,7 @@ void refuse_more_than(std::int64_t batch, std::int64_t samples) {
                     batch, samples));
 }
 
-// What has one dimension, biases above all, is left out of LARS's scaling, as usual.
+// Biases, and the gains of normalisation, are what has one dimension.
 std::vector<ParameterTensor> tensors(std::span<const kernels::ParameterRange> ranges) {
   std::vector<ParameterTensor> all;
   for (const kernels::ParameterRange& range : ranges)

@@ -44,7 +44,9 @@ std::vector<double> reference_sgd(const Problem& problem, double lr, const Optim
   return p;
 }
 
-std::vector<double> reference_adamw(const Problem& problem, double lr, const OptimizerOptions& o) {
+/// `decayed`: the only part that decay acts on.
+std::vector<double> reference_adamw(const Problem& problem, double lr, const OptimizerOptions& o,
+                                    ParameterTensor decayed) {
   std::vector<double> p(problem.parameters.begin(), problem.parameters.end());
   std::vector<double> m(p.size());
   std::vector<double> v(p.size());
@@ -52,7 +54,8 @@ std::vector<double> reference_adamw(const Problem& problem, double lr, const Opt
     for (std::size_t i = 0; i < p.size(); ++i) {
       const double g = problem.gradients[t][i];
       const double steps = static_cast<double>(t + 1);
-      p[i] *= 1 - lr * o.weight_decay;
+      const auto place = static_cast<std::int64_t>(i) - decayed.first;
+      if (place >= 0 && place < decayed.count) p[i] *= 1 - lr * o.weight_decay;
       m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
       v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
       const double denominator = std::sqrt(v[i] / (1 - std::pow(o.beta2, steps))) + o.epsilon;
@@ -79,10 +82,10 @@ std::vector<double> reference_lars(const Problem& problem, double lr, const Opti
       const auto count = static_cast<std::size_t>(tensor.count);
       const double w_norm = norm(std::span(p).subspan(first, count));
       const double g_norm = norm(std::span(g).subspan(first, count));
-      const bool plain = !tensor.scaled || w_norm == 0 || g_norm == 0;
+      const bool plain = !tensor.is_weight || w_norm == 0 || g_norm == 0;
       const double ratio = plain ? 1 : o.trust * w_norm / (g_norm + o.weight_decay * w_norm);
       for (std::size_t i = first; i < first + count; ++i) {
-        const double decayed = tensor.scaled ? g[i] + o.weight_decay * p[i] : g[i];
+        const double decayed = tensor.is_weight ? g[i] + o.weight_decay * p[i] : g[i];
         velocity[i] = o.momentum * velocity[i] + lr * ratio * decayed;
         p[i] -= velocity[i];
       }
@@ -121,8 +124,16 @@ TEST_CASE("adamw follows its rule") {
   const Problem problem = random_problem(101, 20);
   for (double decay : {0.0, 0.01}) {
     const OptimizerOptions options{.name = "adamw", .weight_decay = decay};
-    check_against(reference_adamw(problem, 0.01, options), problem, 0.01, options);
+    check_against(reference_adamw(problem, 0.01, options, {0, 101}), problem, 0.01, options);
   }
+}
+
+TEST_CASE("adamw decays weights, not biases") {
+  const Problem problem = random_problem(101, 20);
+  const OptimizerOptions options{.name = "adamw", .weight_decay = 0.5};
+  const std::vector<ParameterTensor> tensors = {{0, 30, false}, {30, 50}, {80, 21, false}};
+  check_against(reference_adamw(problem, 0.01, options, tensors[1]), problem, 0.01, options,
+                tensors);
 }
 
 TEST_CASE("lars follows its rule, tensor by tensor") {

@@ -25,8 +25,9 @@ struct OptimizerOptions {
 struct ParameterTensor {
   std::int64_t first = 0;  ///< in elements
   std::int64_t count = 0;
-  bool scaled =
-      true;  ///< lars: false for biases and normalisation, which train as by sgd, undecayed
+  /// False for biases and the gains of normalisation: lars and adamw do not decay them, and lars
+  /// trains them as sgd does. sgd makes no difference.
+  bool is_weight = true;
 };
 
 /// Moves running averages, such as batch norm's, towards a step's own:
@@ -40,7 +41,7 @@ void move_averages(std::span<float> averages, std::span<const float> latest, flo
 class Optimizer {
  public:
   /// Throws UsageError for an unknown name. Allocates the state for `parameters` values. `tensors`,
-  /// for lars, cover them; empty: one tensor.
+  /// for lars and adamw, cover them; empty: one tensor of weights.
   Optimizer(const OptimizerOptions& options, std::int64_t parameters,
             std::vector<ParameterTensor> tensors = {});
 
