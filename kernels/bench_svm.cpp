@@ -15,6 +15,7 @@
 
 #include "kernels/svm.h"
 #include "runtime/cpu_time.h"
+#include "runtime/huge_pages.h"
 
 namespace evenstep::kernels {
 namespace {
@@ -28,9 +29,12 @@ struct BenchOptions {
   bool renumber = true;  // as the reader does
 };
 
+template <typename T>
+using HugePages = std::vector<T, HugePageAllocator<T>>;
+
 struct Problem {
   std::vector<std::uint64_t> starts{0};
-  std::vector<SparseEntry> entries;
+  HugePages<SparseEntry> entries;
   std::vector<std::int8_t> labels;
 };
 
@@ -89,7 +93,7 @@ struct Times {
 
 /// One pass over all rows in the order that a sampler would give: none.
 Times pass(LinearSvm& svm, const SparseRows& rows, std::span<const std::int64_t> order,
-           std::vector<float>& gradients) {
+           std::span<float> gradients) {
   Times times;
   std::int64_t done = 0;
   svm.menu().for_each_chunk(rows.rows(), [&](int size) {
@@ -114,8 +118,8 @@ void bench(const BenchOptions& options) {
   std::mt19937_64 random(2);
   std::ranges::shuffle(order, random);
   LinearSvm svm(options.columns, 1);
-  const std::vector<float> weights(static_cast<std::size_t>(svm.parameter_count()));
-  std::vector<float> gradients(weights.size());
+  const HugePages<float> weights(static_cast<std::size_t>(svm.parameter_count()));
+  HugePages<float> gradients(weights.size());
   svm.load_parameters(weights);  // zeros: every row is within the margin, and costs most
   std::vector<char> from(256 << 20, 1);
   std::vector<char> to(from.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/profile.h"
+#include "runtime/multiversion.h"
 
 namespace evenstep::kernels {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 // Rows of some hundred entries: backward finds them in the second-level cache.
 constexpr int largest_chunk = 256;
 constexpr std::size_t rows_ahead = 4;
+constexpr std::size_t rare_ahead = 2;              // rows
+constexpr std::uint32_t cached_columns = 1 << 17;  // the most frequent: caches keep them
 constexpr std::size_t entries_a_line = 64 / sizeof(SparseEntry);
 
 /// Rows lie anywhere in memory: the processor does not see the next one coming.
@@ -17,15 +20,25 @@ void prefetch(std::span<const SparseEntry> row) {
   for (std::size_t i = 0; i < row.size(); i += entries_a_line) __builtin_prefetch(&row[i]);
 }
 
-double margin(std::span<const SparseEntry> row, const float* weights) {
-  // Four sums, so that additions do not wait for each other.
-  float sums[4] = {};
+/// Likewise what a row's rarer columns, the last ones, have in `values`, a weight or gradient each.
+template <bool writes>
+void prefetch_rare(std::span<const SparseEntry> row, const float* values) {
+  for (std::size_t i = row.size(); i > 0 && row[i - 1].column >= cached_columns; --i)
+    __builtin_prefetch(&values[row[i - 1].column], writes ? 1 : 0);
+}
+
+EVENSTEP_MULTIVERSION double margin(std::span<const SparseEntry> row, const float* weights) {
+  // As many sums as a vector has lanes: additions do not wait for each other.
+  constexpr std::size_t lanes = 16;
+  float sums[lanes] = {};
   std::size_t i = 0;
-  for (; i + 4 <= row.size(); i += 4)
-    for (std::size_t lane = 0; lane < 4; ++lane)
+  for (; i + lanes <= row.size(); i += lanes)
+    for (std::size_t lane = 0; lane < lanes; ++lane)
       sums[lane] += row[i + lane].value * weights[row[i + lane].column];
-  for (; i < row.size(); ++i) sums[0] += row[i].value * weights[row[i].column];
-  return static_cast<double>(sums[0] + sums[1]) + static_cast<double>(sums[2] + sums[3]);
+  for (; i < row.size(); ++i) sums[i % lanes] += row[i].value * weights[row[i].column];
+  double sum = 0;
+  for (float part : sums) sum += part;
+  return sum;
 }
 
 }  // namespace
@@ -49,6 +62,7 @@ LossSums LinearSvm::forward(int chunk_size) {
   const auto chunk = static_cast<std::size_t>(chunk_size);
   for (std::size_t i = 0; i < chunk; ++i) {
     if (i + rows_ahead < chunk) prefetch(rows_[i + rows_ahead]);
+    if (i + rare_ahead < chunk) prefetch_rare<false>(rows_[i + rare_ahead], weights_.data());
     const double label = labels_[i];
     const double signed_margin = label * (margin(rows_[i], weights_.data()) + bias);
     const double loss = 1 - signed_margin;
@@ -66,7 +80,10 @@ void LinearSvm::backward(int chunk_size, Pass pass, std::span<float> gradients,
   if (profile_ != nullptr) profile_->start();
   if (pass.first) std::ranges::fill(gradients, 0.0F);
   float slope_sum = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(chunk_size); ++i) {
+  const auto chunk = static_cast<std::size_t>(chunk_size);
+  for (std::size_t i = 0; i < chunk; ++i) {
+    if (const std::size_t next = i + rare_ahead; next < chunk && slopes_[next] != 0)
+      prefetch_rare<true>(rows_[next], gradients.data());
     const float slope = slopes_[i];
     if (slope == 0) continue;
     slope_sum += slope;

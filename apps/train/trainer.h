@@ -9,6 +9,7 @@
 #include "evenstep/availability.h"
 #include "evenstep/mpi.h"
 #include "kernels/profile.h"
+#include "runtime/huge_pages.h"
 #include "train/options.h"
 #include "train/progress.h"
 #include "train/slowdown.h"
@@ -75,7 +76,7 @@ class Trainer {
   Options options_;
   std::unique_ptr<Workload> workload_;
   std::optional<kernels::Profile> profile_;
-  std::vector<float> parameters_;
+  std::vector<float, HugePageAllocator<float>> parameters_;
   std::vector<double> last_parts_;  // by the session's ways to run backward
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Slowdown> slowdown_;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "kernels/data/byte_reader.h"
+#include "runtime/huge_pages.h"
 
 namespace evenstep::kernels {
 namespace {
@@ -86,7 +87,7 @@ bool parse_real(std::string_view text, double& number) {
 
 struct Owned {
   std::vector<std::uint64_t> starts{0};
-  std::vector<SparseEntry> entries;
+  std::vector<SparseEntry, HugePageAllocator<SparseEntry>> entries;
   std::vector<std::int8_t> labels;
   std::vector<std::uint32_t> in_file;  // of a training set
 };
