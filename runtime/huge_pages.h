@@ -15,7 +15,7 @@ struct HugePageAllocator {
 
   HugePageAllocator() = default;
   template <typename Other>
-  explicit(false) HugePageAllocator(const HugePageAllocator<Other>& /*other*/) {}
+  explicit HugePageAllocator(const HugePageAllocator<Other>& /*other*/) {}
 
   T* allocate(std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
