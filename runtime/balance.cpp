@@ -353,6 +353,7 @@ void Balance::pause() { state_->stopwatch.pause(); }
 void Balance::resume() { state_->stopwatch.resume(); }
 void Balance::begin_call() { state_->stopwatch.begin_call(); }
 void Balance::end_call() { state_->stopwatch.end_call(); }
+void Balance::charge(std::int64_t ns) { state_->stopwatch.charge(ns); }
 void Balance::mark_cold() { state_->cold = true; }
 void Balance::see(double cpu_available, double memory_mib) {
   state_->cpu_available = lb::encode_cores(cpu_available);

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "evenstep/clock.h"
 #include "evenstep/mpi.h"
 #include "runtime/half_precision.h"
 #include "runtime/mpi_tuning.h"
@@ -28,6 +29,7 @@ namespace {
 constexpr timespec poll_interval{0, 50'000};
 constexpr timespec late_poll_interval{0, 200'000};
 constexpr int early_polls = 20;
+constexpr std::int64_t late_poll_ns = 2'000'000;
 
 int environment_number(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
@@ -114,12 +116,16 @@ class MpiCommunicator final : public Communicator {
       check(MPI_Waitall(count, requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall", count);
       requests_.clear();
     }
+    std::int64_t polled_at = steady_clock().now_ns();
     for (int polls = 0; !progress(); ++polls) {
       if (wait_ == Wait::yield) sched_yield();
       if (wait_ == Wait::sleep)
         nanosleep(polls < early_polls ? &poll_interval : &late_poll_interval, nullptr);
+      polled_at = note_throttling(polled_at);
     }
+    note_throttling(polled_at);
   }
+  std::int64_t throttled_ns() const override { return throttled_ns_; }
 
   void sum(std::span<float> values) override { sum_blocking(values, MPI_FLOAT, MPI_SUM); }
   void sum(std::span<Bf16> values) override { sum_blocking(values, MPI_UINT16_T, bf16_sum_); }
@@ -162,6 +168,14 @@ class MpiCommunicator final : public Communicator {
   void abort(int exit_code) override { MPI_Abort(comm_, exit_code); }
 
  private:
+  // A poll that comes so late does so since the quota is used up. Returns the time.
+  std::int64_t note_throttling(std::int64_t polled_at) {
+    if (!has_quota_ || wait_ != Wait::sleep) return 0;
+    const std::int64_t now = steady_clock().now_ns();
+    if (now - polled_at > late_poll_ns) throttled_ns_ += now - polled_at;
+    return now;
+  }
+
   template <typename Value>
   void start(std::span<Value> values, MPI_Datatype type, MPI_Op op) {
     each_piece(values, [&](Value* piece, int count) {
@@ -301,6 +315,8 @@ class MpiCommunicator final : public Communicator {
   std::size_t largest_count_;
   Wait wait_ = Wait::spin;
   bool spare_core_ = false;
+  bool has_quota_ = cpu_quota().has_value();
+  std::int64_t throttled_ns_ = 0;
   ProgressThread progress_thread_ = ProgressThread::no;
   int threads_ = 1;
   std::int64_t sum_calls_ = 0;

@@ -31,6 +31,10 @@ class Stopwatch {
     calls_ns_ += call_ns;
   }
 
+  /// So much of the time inside the collective is not waiting, but this rank's own: it becomes
+  /// part of the next step's. Before leave_collective.
+  void charge(std::int64_t ns) { held_up_ns_ += ns; }
+
   /// Ends a rank's own part of the step.
   void enter_collective() {
     entry_ = clock_.now_ns();
@@ -39,9 +43,9 @@ class Stopwatch {
     phase_ns_ = {};
   }
   void leave_collective() {
-    last_ = exit_ = clock_.now_ns();
+    last_ = exit_ = clock_.now_ns() - held_up_ns_;
     wait_ns_ = exit_ - entry_ + calls_ns_;
-    calls_ns_ = 0;
+    calls_ns_ = held_up_ns_ = 0;
   }
 
   std::int64_t own_ns() const { return own_ns_; }
@@ -62,6 +66,7 @@ class Stopwatch {
   std::int64_t paused_at_ = 0;
   std::int64_t call_at_ = 0;
   std::int64_t calls_ns_ = 0;
+  std::int64_t held_up_ns_ = 0;
   std::int64_t own_ns_ = 0;
   std::int64_t wait_ns_ = 0;
   std::array<std::int64_t, phases> phase_ns_{};

@@ -126,6 +126,30 @@ TEST_CASE("what is wrong is said") {
         std::string::npos);
 }
 
+TEST_CASE("what is charged in a collective is no waiting, but own time of the next step") {
+  Job<float> job(1, options_for(10, "auto"), false);
+  Balance& balance = job.balances[0];
+  ManualClock& clock = job.clocks[0];
+  std::vector<float> tail(balance.tail_size());
+  const auto step = [&](std::int64_t own, std::int64_t inside, std::int64_t charged) {
+    balance.begin_step();
+    clock.advance_ns(own);
+    balance.lap(Phase::backward);
+    balance.write(std::span<float>(tail), {.weight = 10});
+    clock.advance_ns(inside);
+    balance.charge(charged);
+    balance.read(std::span<const float>(tail));
+  };
+  step(50 * ms, 30 * ms, 20 * ms);
+  CHECK(balance.own_ns() == 50 * ms);
+  CHECK(balance.last_wait_ns() == 10 * ms);
+  step(40 * ms, 30 * ms, 0);
+  CHECK(balance.own_ns() == 60 * ms);
+  CHECK(balance.last_wait_ns() == 30 * ms);
+  step(40 * ms, 30 * ms, 0);
+  CHECK(balance.own_ns() == 40 * ms);
+}
+
 TEST_CASE("a rank whose parameters differ is named by any tail") {
   for (const char* tail : {"slots", "rotating"}) {
     Job<double> job(5, options_for(50, tail), false);

@@ -68,6 +68,10 @@ class Communicator {
   /// Local.
   virtual void progress_in_background() {}
 
+  /// Time in wait() so far in which this rank would have looked after its sums, but had used up its
+  /// quota of CPU time (cgroups). 0 where it has none. Local.
+  virtual std::int64_t throttled_ns() const { return 0; }
+
   /// Every rank's bytes, by rank. Collective and blocking; for start, evaluation and recovery,
   /// never in a step.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
