@@ -12,7 +12,17 @@ std::int64_t clamped(Wide value) {
   return static_cast<std::int64_t>(std::min<Wide>(value, largest_field));
 }
 
+std::int64_t scaled(std::int64_t value, double factor) {
+  return static_cast<std::int64_t>(
+      std::min(static_cast<double>(value) * factor, static_cast<double>(largest_field)));
+}
+
 }  // namespace
+
+Cost times(const Cost& cost, double factor) {
+  return {scaled(cost.fixed_ns, factor), scaled(cost.per_sample_ps, factor),
+          scaled(cost.floor_ns, factor)};
+}
 
 SizeTable::SizeTable(std::span<const std::int64_t> cost) : units_(cost.begin(), cost.end()) {
   if (units_.size() < 2 || units_.back() <= 0)

@@ -18,6 +18,9 @@ struct Cost {
   Nanoseconds floor_ns = 0;
 };
 
+/// `factor` times the cost, clamped to largest_field.
+Cost times(const Cost& cost, double factor);
+
 /// w(b) for all shares b: measured once, the same on all ranks. Empty: w(b) = b.
 class SizeTable {
  public:

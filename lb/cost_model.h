@@ -41,6 +41,9 @@ class CostModel {
   Cost cost(const Surprises& surprises) const;
   /// Standard error of the forecast, relative to it.
   double relative_error() const;
+  /// By how much single steps scatter about it, likewise.
+  double deviation() const;
+  static constexpr double deviation_error = 0.1;  ///< of the deviation, relative: 50 readings
   /// How far off the forecast is for a step of `own_ns` at `units`, relative to
   /// the forecast.
   double forecast_error(Nanoseconds own_ns, std::int64_t units) const;
@@ -49,7 +52,6 @@ class CostModel {
 
  private:
   double forecast() const { return rate_ * (1 + trend_); }
-  double deviation() const;
   void learn_fixed(double time, double size);
   void count_steps(Surprises& surprises);
   News take_surprise(double rate, bool slower, Surprises& surprises);

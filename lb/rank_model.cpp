@@ -11,11 +11,6 @@ constexpr double better = 0.9;
 constexpr double full = 65536;
 constexpr double ps_per_unit_ns = 1000.0 * SizeTable::units_per_sample;
 
-std::int64_t scaled(std::int64_t value, double factor) {
-  return static_cast<std::int64_t>(
-      std::min(static_cast<double>(value) * factor, static_cast<double>(largest_field)));
-}
-
 double squared(double off) { return std::min(off * off, 1.0); }
 
 }  // namespace
@@ -48,11 +43,7 @@ bool RankModel::use_seen(const Pool& pool) const {
 
 Cost RankModel::cost(const Pool& pool) const {
   if (!use_seen(pool)) return plain_.cost(pool.plain);
-  Cost cost = seen_.cost(pool.seen);
-  const double slower = full / cpu_;
-  cost.fixed_ns = scaled(cost.fixed_ns, slower);
-  cost.per_sample_ps = scaled(cost.per_sample_ps, slower);
-  return cost;
+  return times(seen_.cost(pool.seen), full / cpu_);
 }
 
 bool RankModel::is_surprised_by(Nanoseconds own_ns, std::int64_t units, const Pool& pool) const {
@@ -68,6 +59,10 @@ bool RankModel::is_surprised_by(Nanoseconds own_ns, std::int64_t units, const Po
 
 double RankModel::relative_error(const Pool& pool) const {
   return use_seen(pool) ? seen_.relative_error() : plain_.relative_error();
+}
+
+double RankModel::deviation(const Pool& pool) const {
+  return use_seen(pool) ? seen_.deviation() : plain_.deviation();
 }
 
 }  // namespace evenstep::lb

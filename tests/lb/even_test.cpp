@@ -232,6 +232,25 @@ TEST_CASE("fixed costs of 20 to 60 ms a rank: converges and does not flap") {
   });
 }
 
+// Their means are equal, and yet the scattered one ends most steps.
+TEST_CASE("a rank whose times scatter more than others' gets less than its mean says") {
+  for_lags_and_seeds(5, [](int lag, int seed) {
+    Random chance(static_cast<std::uint64_t>(seed));
+    std::vector<double> factors;
+    for (int step = 0; step < 2000; ++step) factors.push_back(chance.chance(0.5) ? 0.4 : 1.6);
+    const TrueCost cost = [&](int r, Samples share, int step) {
+      const double factor = r == 0 ? factors[static_cast<std::size_t>(step)] : 1;
+      return 1e6 * factor * static_cast<double>(share);
+    };
+    const auto s = setup(4, 256, lag, cost, 0.02, seed);
+    VirtualRanks even(s);
+    VirtualRanks off(with_sizer(s, "off"));
+    even.run(2000);
+    off.run(2000);
+    CHECK(even.mean_ns(500) <= 0.93 * off.mean_ns(500));
+  });
+}
+
 TEST_CASE("slow drifts of 40 % up and down: clearly better than off") {
   for_lags_and_seeds(2, [&](int lag, int seed) {
     for (const int period : {100, 400, 1000}) {
