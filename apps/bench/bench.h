@@ -20,6 +20,8 @@ struct Options {
   std::int64_t batch = 64;           ///< samples a rank
   double bucket_mb = 0.25;           ///< least size of a bucket where sums overlap backward
   int pairs = 50;                    ///< of blocks of steps, taken in turn
+  std::vector<std::string> balances = {"off"};  ///< sizers that take turns, off first
+  double block_seconds = 2;                     ///< that each computes in turn
 };
 
 using Json = nlohmann::ordered_json;
@@ -37,6 +39,9 @@ Json measure_overlap(Communicator& communicator, const Options& options);
 /// Steps of equal ranks with balancing on and off, in turn; and what a steady step allocates and
 /// calls.
 Json measure_balancing(Communicator& communicator, const Options& options);
+
+/// Sizers in turn, where something outside makes the ranks unequal (scripts/throttle-lab).
+Json measure_sizers(Communicator& communicator, const Options& options);
 
 /// Seconds that `action` takes.
 template <typename Action>

@@ -13,14 +13,18 @@ namespace {
 constexpr double learning_rate = 1e-3;
 constexpr unsigned classes = 10;
 
-SessionOptions session_options(const Communicator& communicator, const Options& options,
-                               const Work& work, const char* balance, const char* overlap) {
+SessionOptions session_options(Communicator& communicator, const Options& options, const Work& work,
+                               const std::string& balance, const char* overlap) {
   SessionOptions session;
   session.global_batch = options.batch * communicator.size();
   session.gradients = work.network->parameter_count();
   session.granule = work.network->granule();
   session.balance = balance;
   if (session.balance != "off") session.size_cost = work.size_cost;
+  std::vector<float> gradients(work.parameters.size());
+  session.forecast = train::measure_forecast(
+      communicator, balance, session.global_batch, session.size_cost,
+      [&](std::int64_t share) { work.run_share(share, 1, gradients, nullptr, nullptr); });
   session.overlap = overlap;
   for (const kernels::ParameterRange& range : work.network->parameters())
     session.layer_ends.push_back(range.first + range.count);
@@ -35,7 +39,7 @@ SessionOptions session_options(const Communicator& communicator, const Options& 
 }  // namespace
 
 Work::Work(Communicator& communicator, const Options& options, int last_chunk_)
-    : last_chunk(last_chunk_) {
+    : last_chunk(last_chunk_), probe(threads_of(communicator)) {
   omp_set_num_threads(threads_of(communicator));
   kernels::NetworkOptions chosen;
   chosen.model = options.model;
@@ -54,7 +58,24 @@ Work::Work(Communicator& communicator, const Options& options, int last_chunk_)
   size_cost = train::measure_size_cost(communicator, *network, options.batch * communicator.size());
 }
 
-Job::Job(Communicator& communicator, const Options& options, Work& work, const char* balance,
+void Work::run_share(std::int64_t samples, int chunk_at_end, std::span<float> gradients,
+                     const kernels::GradientReady* ready, Session* session) const {
+  const auto lap = [&](Phase phase) {
+    if (session != nullptr) session->lap(phase);
+  };
+  if (samples == 0) std::ranges::fill(gradients, 0.0F);
+  std::int64_t done = 0;
+  network->menu().for_each_chunk(samples, chunk_at_end, [&](int chunk) {
+    network->forward(chunk);
+    lap(Phase::forward);
+    network->backward(chunk, {.first = done == 0, .last = done + chunk == samples}, gradients,
+                      ready);
+    lap(Phase::backward);
+    done += chunk;
+  });
+}
+
+Job::Job(Communicator& communicator, const Options& options, Work& work, const std::string& balance,
          const char* overlap)
     : work_(work),
       is_auto_(overlap == std::string_view("auto")),
@@ -77,7 +98,8 @@ double Job::run(int steps) {
 
 void Job::step() {
   const Share share = session_->begin_step();
-  run_share(share.count);
+  work_.run_share(share.count, last_chunk(), session_->gradients(), &ready_, session_.get());
+  session_->see(work_.probe.cpu_cores(), work_.probe.memory_mib());
   session_->end_step({.weight = static_cast<double>(share.count)});
   const auto trained = static_cast<std::size_t>(work_.network->trained_count());
   work_.optimizer->step(std::span(work_.parameters).first(trained),
@@ -89,19 +111,6 @@ void Job::step() {
   sums_.wait += 1e-9 * static_cast<double>(session_->last_wait_ns());
   sums_.backward += 1e-9 * static_cast<double>(phases[static_cast<std::size_t>(Phase::backward)]);
   ++counted_;
-}
-
-void Job::run_share(std::int64_t samples) {
-  if (samples == 0) std::ranges::fill(session_->gradients(), 0.0F);
-  std::int64_t done = 0;
-  work_.network->menu().for_each_chunk(samples, last_chunk(), [&](int chunk) {
-    work_.network->forward(chunk);
-    session_->lap(Phase::forward);
-    const kernels::Trainable::Pass pass{.first = done == 0, .last = done + chunk == samples};
-    work_.network->backward(chunk, pass, session_->gradients(), &ready_);
-    session_->lap(Phase::backward);
-    done += chunk;
-  });
 }
 
 // With overlap auto, the first way to run backward is that of usual chunks.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "evenstep/availability.h"
 #include "evenstep/optimizer.h"
 #include "evenstep/session.h"
 #include "kernels/network.h"
@@ -22,12 +23,18 @@ struct Work {
   std::vector<float> parameters;
   std::unique_ptr<Optimizer> optimizer;
   std::vector<std::int64_t> size_cost;
+  AvailabilityProbe probe;
+
+  /// Forward and backward of a share; `chunk_at_end`: up to which its last chunk may be larger than
+  /// usual; `session` takes the laps, where there is one.
+  void run_share(std::int64_t samples, int chunk_at_end, std::span<float> gradients,
+                 const kernels::GradientReady* ready, Session* session) const;
 };
 
 class Job {
  public:
   /// Collective, blocking. Jobs that take turns may share their work.
-  Job(Communicator& communicator, const Options& options, Work& work, const char* balance,
+  Job(Communicator& communicator, const Options& options, Work& work, const std::string& balance,
       const char* overlap);
 
   /// Runs so many steps; the time between two runs is nobody's. Collective. Returns their seconds.
@@ -44,7 +51,6 @@ class Job {
 
  private:
   void step();
-  void run_share(std::int64_t samples);
 
   int last_chunk() const;
 

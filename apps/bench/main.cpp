@@ -15,6 +15,7 @@
 #include "common/output_file.h"
 #include "evenstep/version.h"
 #include "kernels/network.h"
+#include "lb/sizer.h"
 
 namespace {
 
@@ -51,7 +52,7 @@ thread_local Allocations allocations;
 
 namespace {
 
-constexpr const char* parts[] = {"all", "allreduce", "tail", "overlap", "balance"};
+constexpr const char* parts[] = {"all", "allreduce", "tail", "overlap", "balance", "sizers"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
 
 Options parse_options(int argc, char** argv) {
@@ -74,8 +75,17 @@ Options parse_options(int argc, char** argv) {
       ->check(real(0.001, 1024));
   app.add_option("--pairs", options.pairs, "of blocks of steps, taken in turn")
       ->check(whole(1, 10'000));
+  std::vector<std::string> others = {"even"};
+  app.add_option("--balance", others, "with --what sizers: those to compare with off, with commas")
+      ->delimiter(',')
+      ->check(one_of(lb::sizer_names()));
+  app.add_option("--block-seconds", options.block_seconds,
+                 "with --what sizers: that each computes in its turn")
+      ->check(real(0.01, 600));
   app.add_option("--summary", options.summary, "JSON of the results");
   parse_command_line(app, argc, argv);
+  for (const std::string& balance : others)
+    if (!is_one_of(options.balances, balance)) options.balances.push_back(balance);
   return options;
 }
 
@@ -94,6 +104,7 @@ void run(Communicator& communicator, const Options& options) {
   if (wanted("tail")) summary["tail"] = measure_tail(communicator, options);
   if (wanted("overlap")) summary["overlap"] = measure_overlap(communicator, options);
   if (wanted("balance")) summary["balance"] = measure_balancing(communicator, options);
+  if (options.what == "sizers") summary["sizers"] = measure_sizers(communicator, options);
   if (communicator.rank() != 0) return;
   file.write(summary.dump(2) + "\n");
   file.commit();

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/median.h"
+#include "evenstep/benchmark.h"
 #include "runtime/cpu_time.h"
 
 namespace evenstep::train {
@@ -90,6 +92,27 @@ std::vector<std::int64_t> measure_size_cost(Communicator& communicator, kernels:
   costs.reserve(by_rank.size());
   for (const auto& of_ranks : by_rank) costs.push_back(median(of_ranks));
   return costs_of_shares(model.menu(), costs, std::min(largest_share, largest_table));
+}
+
+// `static` goes by the time of an even share, `lbbsp-gpu-2018` by times from one sample to twice
+// that.
+Forecast measure_forecast(Communicator& communicator, const std::string& balance,
+                          std::int64_t global_batch, std::span<const std::int64_t> size_cost,
+                          const std::function<void(std::int64_t share)>& run) {
+  const std::int64_t even = std::max<std::int64_t>(1, global_batch / communicator.size());
+  std::set<std::int64_t> sizes;
+  if (balance == "static") sizes = {even};
+  if (balance == "lbbsp-gpu-2018")
+    sizes = {1,
+             (even + 3) / 4,
+             (even + 1) / 2,
+             even,
+             std::min(even * 3 / 2, global_batch),
+             std::min(even * 2, global_batch)};
+  if (sizes.empty()) return {};
+  const std::vector<std::int64_t> ascending(sizes.begin(), sizes.end());
+  const auto times_ns = benchmark(communicator, ascending, run);
+  return fit_forecast(work_of(ascending, size_cost), times_ns);
 }
 
 }  // namespace evenstep::train

@@ -4,9 +4,7 @@
 #include <omp.h>
 
 #include <cmath>
-#include <set>
 
-#include "evenstep/benchmark.h"
 #include "evenstep/version.h"
 #include "train/calibration.h"
 #include "train/profile_report.h"
@@ -152,8 +150,12 @@ void Trainer::set_up_session() {
   load_any();  // what runs depends on the data: gradients that are zero are skipped
   if (options_.balance != "off")
     options.size_cost = measure_size_cost(communicator_, model(), options_.step_batch());
-  if (options_.balance == "static" || options_.balance == "lbbsp-gpu-2018")
-    options.forecast = foresee(options.size_cost);
+  std::vector<float> gradients;
+  options.forecast = measure_forecast(communicator_, options_.balance, options_.step_batch(),
+                                      options.size_cost, [&](std::int64_t share) {
+                                        gradients.resize(parameters_.size());
+                                        run_for_benchmark(share, gradients);
+                                      });
   session_ = std::make_unique<Session>(communicator_, options);
   session_->watch_parameters(parameters_);
   if (workload_->prefetch() == Prefetch::on) start_prefetch();
@@ -194,26 +196,6 @@ void Trainer::consider_prefetch(std::int64_t step) {
   }
   if (step < last || load_ns_ * dear < own_ns_ || !session_->overlap_settled()) return;
   if (has_spare_core(communicator_) && session_->overlap() != Overlap::thread) start_prefetch();
-}
-
-// `static` goes by the time of an even share, `lbbsp-gpu-2018` by times from one sample to twice
-// that.
-Forecast Trainer::foresee(std::span<const std::int64_t> size_cost) {
-  const std::int64_t batch = options_.step_batch();
-  const std::int64_t even = std::max<std::int64_t>(1, batch / communicator_.size());
-  std::set<std::int64_t> sizes = {even};
-  if (options_.balance == "lbbsp-gpu-2018")
-    sizes = {1,
-             (even + 3) / 4,
-             (even + 1) / 2,
-             even,
-             std::min(even * 3 / 2, batch),
-             std::min(even * 2, batch)};
-  const std::vector<std::int64_t> ascending(sizes.begin(), sizes.end());
-  std::vector<float> gradients(parameters_.size());
-  const auto times_ns = benchmark(communicator_, ascending,
-                                  [&](std::int64_t share) { run_for_benchmark(share, gradients); });
-  return fit_forecast(work_of(ascending, size_cost), times_ns);
 }
 
 void Trainer::run_for_benchmark(std::int64_t share, std::span<float> gradients) {

@@ -43,7 +43,6 @@ class Trainer {
   void refuse_different_options();
   void set_up_session();
   SessionOptions session_options() const;
-  Forecast foresee(std::span<const std::int64_t> size_cost);
   void run_for_benchmark(std::int64_t share, std::span<float> gradients);
 
   kernels::Trainable& model() const { return workload_->model(); }

@@ -58,8 +58,17 @@ class Bench(job.JobTest):
                     if wait == "spin":
                         self.assertEqual(step["system_calls_waiting"], 0)
 
+    def test_sizers_take_turns(self):
+        results = self.bench("--what", "sizers", "--balance", "static,even", "--pairs", 3, "--block-seconds", 0.05,
+                             "--model", "softmax", "--batch", 12, ranks=3)["sizers"]
+        self.assertEqual([row["balance"] for row in results["sizers"]], ["off", "static", "even"])
+        for row in results["sizers"]:
+            self.assertEqual(len(row["seconds"]), 3)
+            self.assertEqual(sum(row["partition"]), 36)
+        self.assertEqual(results["sizers"][0]["resizes"], 0)
+
     def test_bad_input(self):
-        for flag, value in (("--what", "speed"), ("--pairs", "0"), ("--model", "gpt9"), ("--batch", "0"), ("--most-mb", "nan"), ("--wait", "long")):
+        for flag, value in (("--balance", "odd"), ("--block-seconds", "0"), ("--what", "speed"), ("--pairs", "0"), ("--model", "gpt9"), ("--batch", "0"), ("--most-mb", "nan"), ("--wait", "long")):
             folder = self.folder / flag / "outputs"
             folder.mkdir(parents=True)
             result = job.Job([job.MPIRUN, "-n", 2, BENCH, flag, value], folder).end(60)

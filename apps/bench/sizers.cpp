@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include "bench/job.h"
+
+namespace evenstep::bench {
+namespace {
+
+constexpr int warm_up_steps = 10;
+constexpr int least_steps = 4;
+
+struct Turns {
+  std::string balance;
+  std::unique_ptr<Job> job;
+  std::vector<double> seconds;  // by round
+};
+
+// The same on all ranks: as rank 0 saw it.
+int steps_in(Communicator& communicator, double seconds, double step_seconds) {
+  const std::string mine = fmt::format("{:.0f}", seconds / step_seconds);
+  return std::max(least_steps, std::stoi(communicator.gather(mine)[0]));
+}
+
+Json result_of(const Turns& turns, const Turns& off) {
+  std::vector<double> over_off;
+  for (std::size_t round = 0; round < turns.seconds.size(); ++round)
+    over_off.push_back(off.seconds[round] / turns.seconds[round]);
+  return {{"balance", turns.balance},
+          {"over_off", median(over_off)},
+          {"seconds", turns.seconds},
+          {"resizes", turns.job->session().resizes()},
+          {"partition", turns.job->session().partition()}};
+}
+
+}  // namespace
+
+// Sessions live through all rounds, so that each sizer sees one long run of its own, and what else
+// the machine does meets all alike.
+Json measure_sizers(Communicator& communicator, const Options& options) {
+  Work work(communicator, options, 1);
+  std::vector<Turns> all;
+  for (const std::string& balance : options.balances)
+    all.push_back(
+        {balance, std::make_unique<Job>(communicator, options, work, balance, "off"), {}});
+  all[0].job->run(warm_up_steps);
+  const double step_seconds = all[0].job->run(warm_up_steps) / warm_up_steps;
+  const int steps = steps_in(communicator, options.block_seconds, step_seconds);
+  for (Turns& turns : all) turns.job->run(steps);
+  for (int round = 0; round < options.pairs; ++round)
+    for (std::size_t i = 0; i < all.size(); ++i) {  // each follows each other one in time
+      Turns& turns = all[(i + static_cast<std::size_t>(round)) % all.size()];
+      turns.seconds.push_back(turns.job->run(steps));
+    }
+  Json results = Json::array();
+  if (communicator.rank() == 0)
+    fmt::print("{:>18} {:>9} {:>9}  partition   ({} rounds of {} steps)\n", "sizer", "over off",
+               "re-sizes", options.pairs, steps);
+  for (const Turns& turns : all) {
+    results.push_back(result_of(turns, all[0]));
+    const Json& row = results.back();
+    if (communicator.rank() == 0)
+      fmt::print("{:>18} {:>9.3f} {:>9}  {}\n", turns.balance, double(row["over_off"]),
+                 int(row["resizes"]), row["partition"].dump());
+  }
+  return {{"ranks", communicator.size()},
+          {"model", options.model},
+          {"global_batch", options.batch * communicator.size()},
+          {"steps", steps},
+          {"rounds", options.pairs},
+          {"sizers", results}};
+}
+
+}  // namespace evenstep::bench
