@@ -6,7 +6,7 @@ namespace evenstep::lb {
 namespace {
 
 constexpr double first_dead_band = 0.02;
-constexpr double first_dead_band_errors = 8;
+constexpr double first_dead_band_errors = 5;
 constexpr double dead_band = 0.003;
 constexpr double dead_band_errors = 1;
 constexpr double signal_dead_band = 0.002;

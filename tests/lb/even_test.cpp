@@ -237,7 +237,7 @@ TEST_CASE("a rank whose times scatter more than others' gets less than its mean 
   for_lags_and_seeds(5, [](int lag, int seed) {
     Random chance(static_cast<std::uint64_t>(seed));
     std::vector<double> factors;
-    for (int step = 0; step < 2000; ++step) factors.push_back(chance.chance(0.5) ? 0.4 : 1.6);
+    for (int step = 0; step < 2000; ++step) factors.push_back(chance.real(0.4, 1.6));
     const TrueCost cost = [&](int r, Samples share, int step) {
       const double factor = r == 0 ? factors[static_cast<std::size_t>(step)] : 1;
       return 1e6 * factor * static_cast<double>(share);
@@ -247,7 +247,7 @@ TEST_CASE("a rank whose times scatter more than others' gets less than its mean 
     VirtualRanks off(with_sizer(s, "off"));
     even.run(2000);
     off.run(2000);
-    CHECK(even.mean_ns(500) <= 0.93 * off.mean_ns(500));
+    CHECK(even.mean_ns(500) <= 0.97 * off.mean_ns(500));
   });
 }
 
