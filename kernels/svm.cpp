@@ -46,7 +46,7 @@ EVENSTEP_MULTIVERSION double margin(std::span<const SparseEntry> row, const floa
 LinearSvm::LinearSvm(std::int64_t columns, float constant)
     : menu_(largest_chunk),
       constant_(constant),
-      ranges_{{"weight", 0, columns, {1, columns}, columns}, {"bias", columns, 1, {1}, 1}},
+      ranges_{{"weight", 0, columns, {1, columns}, columns}, {"bias", columns, 1, {1, 1}, 1}},
       rows_(largest_chunk),
       labels_(largest_chunk),
       slopes_(largest_chunk) {}

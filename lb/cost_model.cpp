@@ -173,6 +173,10 @@ double CostModel::gate() const { return std::max(least_gate, gate_deviations * d
 
 double CostModel::deviation() const { return std::sqrt(variance_); }
 
+double CostModel::deviation_error() const {
+  return deviation() / std::sqrt(2.0 * scatter_readings_);
+}
+
 Cost CostModel::cost(const Surprises& surprises) const {
   if (observations_ == 0) return {};
   double rate = forecast();

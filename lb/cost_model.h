@@ -43,7 +43,8 @@ class CostModel {
   double relative_error() const;
   /// By how much single steps scatter about it, likewise.
   double deviation() const;
-  static constexpr double deviation_error = 0.1;  ///< of the deviation, relative: 50 readings
+  /// Standard error of deviation().
+  double deviation_error() const;
   /// How far off the forecast is for a step of `own_ns` at `units`, relative to
   /// the forecast.
   double forecast_error(Nanoseconds own_ns, std::int64_t units) const;

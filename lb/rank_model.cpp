@@ -65,4 +65,8 @@ double RankModel::deviation(const Pool& pool) const {
   return use_seen(pool) ? seen_.deviation() : plain_.deviation();
 }
 
+double RankModel::deviation_error(const Pool& pool) const {
+  return use_seen(pool) ? seen_.deviation_error() : plain_.deviation_error();
+}
+
 }  // namespace evenstep::lb

@@ -41,6 +41,7 @@ class RankModel {
   Cost cost(const Pool& pool) const;
   double relative_error(const Pool& pool) const;
   double deviation(const Pool& pool) const;
+  double deviation_error(const Pool& pool) const;
   /// Whether the rank is sized by a cost that `own_ns` at `units` does not bear out.
   bool is_surprised_by(Nanoseconds own_ns, std::int64_t units, const Pool& pool) const;
 

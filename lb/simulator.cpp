@@ -43,7 +43,7 @@ class VirtualJob {
     const std::vector<Samples>& shares = in_force_.front();
     for (std::size_t r = 0; r < shares.size(); ++r) run_rank(course, r, shares[r]);
     score_.add(course, shares, own_ns_, seconds_per_ns * *std::ranges::max_element(own_ns_));
-    resizes_ = balancer_.resizes();  // the last step's decision is never in force
+    resizes_ = balancer_.resizes();  // the last step's decision steers none
     balancer_.observe(records_);
     std::rotate(in_force_.begin(), in_force_.begin() + 1, in_force_.end());
     std::ranges::copy(balancer_.partition(), in_force_.back().begin());

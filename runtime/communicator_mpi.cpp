@@ -29,7 +29,7 @@ namespace {
 constexpr timespec poll_interval{0, 50'000};
 constexpr timespec late_poll_interval{0, 200'000};
 constexpr int early_polls = 20;
-constexpr std::int64_t late_poll_ns = 2'000'000;
+constexpr std::int64_t late_ns = 2'000'000;
 
 int environment_number(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
@@ -116,14 +116,10 @@ class MpiCommunicator final : public Communicator {
       check(MPI_Waitall(count, requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall", count);
       requests_.clear();
     }
-    std::int64_t polled_at = steady_clock().now_ns();
     for (int polls = 0; !progress(); ++polls) {
       if (wait_ == Wait::yield) sched_yield();
-      if (wait_ == Wait::sleep)
-        nanosleep(polls < early_polls ? &poll_interval : &late_poll_interval, nullptr);
-      polled_at = note_throttling(polled_at);
+      if (wait_ == Wait::sleep) sleep(polls < early_polls ? poll_interval : late_poll_interval);
     }
-    note_throttling(polled_at);
   }
   std::int64_t throttled_ns() const override { return throttled_ns_; }
 
@@ -168,12 +164,12 @@ class MpiCommunicator final : public Communicator {
   void abort(int exit_code) override { MPI_Abort(comm_, exit_code); }
 
  private:
-  // A poll that comes so late does so since the quota is used up. Returns the time.
-  std::int64_t note_throttling(std::int64_t polled_at) {
-    if (!has_quota_ || wait_ != Wait::sleep) return 0;
-    const std::int64_t now = steady_clock().now_ns();
-    if (now - polled_at > late_poll_ns) throttled_ns_ += now - polled_at;
-    return now;
+  // Who has a quota and wakes so late has mostly used it up.
+  void sleep(const timespec& interval) {
+    const std::int64_t start_ns = steady_clock().now_ns();
+    nanosleep(&interval, nullptr);
+    const std::int64_t slept_ns = steady_clock().now_ns() - start_ns;
+    if (has_quota_ && slept_ns > late_ns) throttled_ns_ += slept_ns;
   }
 
   template <typename Value>

@@ -49,7 +49,7 @@ inline float widen(F16 value) {
 inline void round(float value, F16& to) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto magnitude = static_cast<std::int32_t>(bits & 0x7fffffff);
-  const std::int32_t normal = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112 << 23)) >> 13;
+  const std::int32_t normal = (magnitude - (112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
   const std::int32_t subnormal =
       std::bit_cast<std::int32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000;
   std::int32_t small = magnitude < 113 << 23 ? subnormal : normal;

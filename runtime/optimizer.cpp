@@ -74,6 +74,21 @@ double trust_ratio(double weight_norm, double gradient_norm, double decay, doubl
   return trust * weight_norm / (gradient_norm + decay * weight_norm);
 }
 
+void check_tensors(std::span<const ParameterTensor> tensors, std::int64_t parameters) {
+  std::int64_t end = 0;
+  for (const ParameterTensor& tensor : tensors) {
+    if (tensor.first != end || tensor.count < 0)
+      throw UsageError(
+          fmt::format("a tensor has elements {} to {}, the ones before end at {}; list "
+                      "all tensors in order",
+                      tensor.first, tensor.first + tensor.count, end));
+    end += tensor.count;
+  }
+  if (end != parameters)
+    throw UsageError(
+        fmt::format("the tensors have {} elements, there are {} parameters", end, parameters));
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerOptions& options, std::int64_t parameters,
@@ -89,6 +104,7 @@ Optimizer::Optimizer(const OptimizerOptions& options, std::int64_t parameters,
   if (adamw_ || lars_ || options.momentum != 0) first_.resize(size);
   if (adamw_) second_.resize(size);
   if (tensors_.empty()) tensors_.push_back({.first = 0, .count = parameters});
+  check_tensors(tensors_, parameters);
 }
 
 void move_averages(std::span<float> averages, std::span<const float> latest, float rate,

@@ -15,13 +15,15 @@ class WireScale {
   float factor() const { return power_of_two(exponent_); }
   float inverse() const { return power_of_two(-exponent_); }
 
-  /// `largest`: magnitude in a step's sums as they travelled. False if they did not fit, which the
-  /// next step's will. What does not fit however small it is made is not the wire's doing: true.
+  /// `largest`: magnitude in a step's sums as they travelled. False if they did not fit; the
+  /// next step's are made 2^16 times smaller. What does not fit however small it is made is not the
+  /// wire's doing: true.
   bool fits(float largest);
 
  private:
   static float power_of_two(int exponent);
 
+  int first_exponent_;
   int exponent_;
 };
 

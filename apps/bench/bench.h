@@ -21,7 +21,7 @@ struct Options {
   double bucket_mb = 0.25;           ///< least size of a bucket where sums overlap backward
   int pairs = 50;                    ///< of blocks of steps, taken in turn
   std::vector<std::string> balances = {"off"};  ///< sizers that take turns, off first
-  double block_seconds = 2;                     ///< that each computes in turn
+  double block_seconds = 2;                     ///< of off's turns; the others run as many steps
 };
 
 using Json = nlohmann::ordered_json;

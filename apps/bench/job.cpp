@@ -21,10 +21,12 @@ SessionOptions session_options(Communicator& communicator, const Options& option
   session.granule = work.network->granule();
   session.balance = balance;
   if (session.balance != "off") session.size_cost = work.size_cost;
-  std::vector<float> gradients(work.parameters.size());
+  std::vector<float> gradients;
   session.forecast = train::measure_forecast(
-      communicator, balance, session.global_batch, session.size_cost,
-      [&](std::int64_t share) { work.run_share(share, 1, gradients, nullptr, nullptr); });
+      communicator, balance, session.global_batch, session.size_cost, [&](std::int64_t share) {
+        gradients.resize(work.parameters.size());
+        work.run_share(share, 1, gradients, nullptr, nullptr);
+      });
   session.overlap = overlap;
   for (const kernels::ParameterRange& range : work.network->parameters())
     session.layer_ends.push_back(range.first + range.count);

@@ -80,7 +80,7 @@ Options parse_options(int argc, char** argv) {
       ->delimiter(',')
       ->check(one_of(lb::sizer_names()));
   app.add_option("--block-seconds", options.block_seconds,
-                 "with --what sizers: that each computes in its turn")
+                 "with --what sizers: of a turn of off; the others run as many steps")
       ->check(real(0.01, 600));
   app.add_option("--summary", options.summary, "JSON of the results");
   parse_command_line(app, argc, argv);

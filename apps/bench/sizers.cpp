@@ -46,7 +46,7 @@ Json measure_sizers(Communicator& communicator, const Options& options) {
   const int steps = steps_in(communicator, options.block_seconds, step_seconds);
   for (Turns& turns : all) turns.job->run(steps);
   for (int round = 0; round < options.pairs; ++round)
-    for (std::size_t i = 0; i < all.size(); ++i) {  // each follows each other one in time
+    for (std::size_t i = 0; i < all.size(); ++i) {  // each is first as often
       Turns& turns = all[(i + static_cast<std::size_t>(round)) % all.size()];
       turns.seconds.push_back(turns.job->run(steps));
     }

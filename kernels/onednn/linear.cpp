@@ -49,7 +49,7 @@ void Linear::make_weights(Context& context) {
   const Desc plain(dims, f32, Tag::nchw);
   const Desc ready(dims, context.type, layout);
   in_place_ = ready == plain;
-  weights_region_ = context.plan.new_region();
+  if (!in_place_) weights_region_ = context.plan.new_region();
   weights_ = weights_as(context, ready);
   forward_weights_ = weights_as(context, Desc({inputs_, outputs_}, context.type, Tag::ba));
   backward_weights_ = weights_as(context, Desc({outputs_, inputs_}, context.type, Tag::ab));

@@ -155,14 +155,15 @@ Tensor OneDnnNetwork::make_input() {
 /// Runs every size once, so that nothing is left for a first step to allocate or fault in. On
 /// parameters that go: it ends as if none had been loaded.
 void OneDnnNetwork::touch_everything() {
-  std::vector<float> scratch(static_cast<std::size_t>(parameter_count()));
-  load_parameters(scratch);
+  const std::vector<float> parameters(static_cast<std::size_t>(parameter_count()));
+  std::vector<float> gradients(parameters.size());
+  load_parameters(parameters);
   std::vector<int> sizes(menu().sizes().begin(), menu().sizes().end());
   sizes.push_back(menu().largest());
   for (int size : sizes) {
     for (const Pass pass : {Pass{true, false}, Pass{false, true}}) {
       forward(size);
-      backward(size, pass, scratch, nullptr);
+      backward(size, pass, gradients, nullptr);
     }
   }
   loaded_ = false;

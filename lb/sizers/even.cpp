@@ -49,22 +49,24 @@ class Even final : public Sizer {
   }
 
   // The slowest rank ends the step, and with N ranks it is mostly one whose time is at its quantile
-  // of 1 - 1/N: ranks whose times scatter more than others' get less. How much they scatter is
-  // known to a tenth; what differs by no more than that is pulled to the mean (James and Stein
-  // 1961).
+  // of 1 - 1/N: ranks whose times scatter more than others' get less. Where the deviations differ
+  // by little more than what they are uncertain, they are pulled to their mean (James and Stein
+  // 1961; three times the uncertainty's square, as chance alone may come to twice that).
   void allow_for_noise(const View& view) {
     const auto ranks = static_cast<double>(costs_.size());
     double sum = 0;
     double squares = 0;
+    double errors = 0;
     for (const RankModel& model : view.models) {
       const double deviation = model.deviation(view.pool);
+      const double error = model.deviation_error(view.pool);
       sum += deviation;
       squares += deviation * deviation;
+      errors += error * error;
     }
     const double mean = sum / ranks;
     const double spread = squares / ranks - mean * mean;
-    const double error = CostModel::deviation_error * mean;
-    const double real = spread > 0 ? std::max(0.0, 1 - 3 * error * error / spread) : 0;
+    const double real = spread > 0 ? std::max(0.0, 1 - 3 * errors / ranks / spread) : 0;
     for (std::size_t r = 0; r < costs_.size(); ++r) {
       const double deviation = mean + real * (view.models[r].deviation(view.pool) - mean);
       costs_[r].cost = times(costs_[r].cost, 1 + quantile_ * deviation);

@@ -241,5 +241,10 @@ TEST_CASE("a changed bit changes the hash") {
 
 TEST_CASE("unknown names are refused") {
   CHECK_THROWS_AS(Optimizer({.name = "adam"}, 1), UsageError);
+  using Tensors = std::vector<ParameterTensor>;
+  CHECK_NOTHROW(Optimizer({.name = "adamw"}, 5, Tensors{{0, 2}, {2, 3}}));
+  for (const Tensors& tensors : {Tensors{{0, 2}, {3, 2}}, Tensors{{2, 3}, {0, 2}}, Tensors{{0, 4}},
+                                 Tensors{{0, 6}}, Tensors{{0, 7}, {7, -2}}})
+    CHECK_THROWS_AS(Optimizer({.name = "adamw"}, 5, tensors), UsageError);
   CHECK_THROWS_AS(learning_rate({.name = "linear"}, 0), UsageError);
 }

@@ -234,10 +234,16 @@ TEST_CASE("the scale of f16 follows the sums") {
   CHECK(scale.fits(40000));
   CHECK(scale.factor() == 1.0F / 2048);  // down at once
   CHECK(scale.fits(0));
-  CHECK(scale.factor() == 1.0F / 2048);
+  CHECK(scale.factor() == 1.0F / 128);
+  CHECK(scale.fits(0));
+  CHECK(scale.factor() == 1.0F / 128);
   CHECK(!scale.fits(std::numeric_limits<float>::infinity()));
-  CHECK(scale.factor() == 0x1p-27F);
+  CHECK(scale.factor() == 0x1p-23F);
   CHECK(scale.factor() * scale.inverse() == 1);
+  // Made so small that nothing is left of ordinary sums: they come back.
+  for (int step = 0; step < 3; ++step) CHECK(!scale.fits(std::numeric_limits<float>::infinity()));
+  for (int step = 0; step < 4; ++step) CHECK(scale.fits(0));
+  CHECK(scale.factor() == 1.0F / 128);
   for (int step = 0; step < 500; ++step) CHECK(scale.fits(0x1p-24F));
   CHECK(std::isfinite(scale.factor()));
   CHECK(scale.inverse() > 0);

@@ -155,7 +155,7 @@ class Balance {
   void end_call();
   /// Between write() and read(): so much of the time since is not waiting for others; this rank was
   /// kept from running, by a quota of CPU time that it had used up. It counts as its own time of
-  /// the next step.
+  /// the next step, in the phase that ends first.
   void charge(std::int64_t ns);
   /// The next step pays for a start-up: its time says nothing of the rank's speed. The first step
   /// is cold anyhow.

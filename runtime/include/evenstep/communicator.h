@@ -37,11 +37,11 @@ class Communicator {
   /// stay untouched until wait() returns. Sums end in the order they were started.
   virtual void start_sum(std::span<float> values) = 0;
   /// Likewise. Every addition on the way rounds its result to bf16: with N ranks the error is up to
-  /// N - 1 roundings of 2^-9 each, relative to the partial sums. Of random gradients summed in rank
+  /// N - 1 roundings of 2^-8 each, relative to the partial sums. Of random gradients summed in rank
   /// order (tests/runtime/wire_test.cpp) it is 0.2 % of the norm with 1 to 5 ranks, 0.35 % with 8,
   /// their own rounding to bf16 included.
   virtual void start_sum(std::span<Bf16> values) = 0;
-  /// Likewise with F16: roundings of 2^-12, by the same test 0.007 % to 0.033 % of the norm with 1
+  /// Likewise with F16: roundings of 2^-11, by the same test 0.007 % to 0.033 % of the norm with 1
   /// to 8 ranks. A partial sum above 65504 becomes infinite.
   virtual void start_sum(std::span<F16> values) = 0;
   /// Moves started sums along; true if all have ended. Local.
@@ -69,7 +69,7 @@ class Communicator {
   virtual void progress_in_background() {}
 
   /// Time in wait() so far in which this rank would have looked after its sums, but had used up its
-  /// quota of CPU time (cgroups). 0 where it has none. Local.
+  /// quota of CPU time (cgroups). 0 where it has none, and where it does not sleep. Local.
   virtual std::int64_t throttled_ns() const { return 0; }
 
   /// Every rank's bytes, by rank. Collective and blocking; for start, evaluation and recovery,

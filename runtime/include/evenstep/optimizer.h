@@ -41,7 +41,7 @@ void move_averages(std::span<float> averages, std::span<const float> latest, flo
 class Optimizer {
  public:
   /// Throws UsageError for an unknown name. Allocates the state for `parameters` values. `tensors`,
-  /// for lars and adamw, cover them; empty: one tensor of weights.
+  /// for lars and adamw, cover them in order (else UsageError); empty: one tensor of weights.
   Optimizer(const OptimizerOptions& options, std::int64_t parameters,
             std::vector<ParameterTensor> tensors = {});
 
