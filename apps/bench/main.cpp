@@ -59,10 +59,11 @@ Options parse_options(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Measures all-reduces, the tail, overlap and the cost of balancing on the ranks of an MPI "
-      "job.",
+      "job, and sizers in turn.",
       "evenstep-bench");
   app.option_defaults()->always_capture_default();
-  app.add_option("--what", options.what, "to measure")->check(one_of(std::span(parts)));
+  app.add_option("--what", options.what, "to measure; all is all but sizers")
+      ->check(one_of(std::span(parts)));
   app.add_option("--wait", options.wait, "how a rank waits for the others")
       ->check(one_of(std::span(waits)));
   app.add_option("--most-mb", options.most_mb, "largest all-reduce")->check(real(0.001, 2000));

@@ -20,6 +20,12 @@ int steps_in(Communicator& communicator, double seconds, double step_seconds) {
   return std::max(least_steps, std::stoi(communicator.gather(mine)[0]));
 }
 
+// Up and down the list, from another start each time: each is first as often, and after either
+// neighbour.
+std::size_t place_of_turn(std::size_t turn, std::size_t round, std::size_t sizers) {
+  return (round / 2 + (round % 2 == 0 ? turn : sizers - 1 - turn)) % sizers;
+}
+
 Json result_of(const Turns& turns, const Turns& off) {
   std::vector<double> over_off;
   for (std::size_t round = 0; round < turns.seconds.size(); ++round)
@@ -46,8 +52,8 @@ Json measure_sizers(Communicator& communicator, const Options& options) {
   const int steps = steps_in(communicator, options.block_seconds, step_seconds);
   for (Turns& turns : all) turns.job->run(steps);
   for (int round = 0; round < options.pairs; ++round)
-    for (std::size_t i = 0; i < all.size(); ++i) {  // each is first as often
-      Turns& turns = all[(i + static_cast<std::size_t>(round)) % all.size()];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Turns& turns = all[place_of_turn(i, static_cast<std::size_t>(round), all.size())];
       turns.seconds.push_back(turns.job->run(steps));
     }
   Json results = Json::array();
