@@ -61,7 +61,7 @@ class Bench(job.JobTest):
     def test_sizers_take_turns(self):
         results = self.bench("--what", "sizers", "--balance", "static,even", "--pairs", 3, "--block-seconds", 0.05,
                              "--model", "softmax", "--batch", 12, ranks=3)["sizers"]
-        self.assertEqual([row["balance"] for row in results["sizers"]], ["off", "static", "even"])
+        self.assertEqual([row["balance"] for row in results["sizers"]], ["off", "static", "even", "off"])
         for row in results["sizers"]:
             self.assertEqual(len(row["seconds"]), 3)
             self.assertEqual(sum(row["partition"]), 36)
