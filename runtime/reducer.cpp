@@ -51,6 +51,7 @@ void Reducer::progress() {
 }
 
 void Reducer::finish() {
+  const std::int64_t throttled_before = communicator_.throttled_ns();
   while (started_ < plan_->bucket_ends.size()) {
     pack_next();
     if (plan_->overlap == Overlap::off)
@@ -59,6 +60,7 @@ void Reducer::finish() {
       start_next();
   }
   if (plan_->overlap != Overlap::off) communicator_.wait();
+  balance_.charge(communicator_.throttled_ns() - throttled_before);
   started_ = 0;
 }
 

@@ -30,7 +30,8 @@ struct ReducePlan {
 
 class Reducer {
  public:
-  /// `balance` is told which time is spent inside the communicator before finish(). `samples`:
+  /// `balance` is told which time is spent inside the communicator before finish(), and which of
+  /// that in finish() this rank was throttled. `samples`:
   /// that a step's sums are over.
   Reducer(Communicator& communicator, GradientArena& arena, Balance& balance, std::int64_t samples)
       : communicator_(communicator), arena_(arena), balance_(balance), scale_(samples) {}

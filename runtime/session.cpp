@@ -129,9 +129,8 @@ std::vector<std::string> hosts_of(std::span<const RankStart> ranks) {
 }  // namespace
 
 struct Session::State {
-  State(Communicator& communicator_, const SessionOptions& options)
-      : communicator(communicator_),
-        ranks(shake_hands(communicator, options)),
+  State(Communicator& communicator, const SessionOptions& options)
+      : ranks(shake_hands(communicator, options)),
         hosts(hosts_of(ranks)),
         balance(communicator.rank(), ranks, balance_options(communicator, options)),
         arena(static_cast<std::size_t>(options.gradients), balance.tail_size()),
@@ -152,7 +151,6 @@ struct Session::State {
   void lap(Phase phase);
   StepResult end(const StepSums& mine);
 
-  Communicator& communicator;
   std::vector<RankStart> ranks;
   std::vector<std::string> hosts;
   Balance balance;
@@ -181,9 +179,7 @@ StepResult Session::State::end(const StepSums& mine) {
   std::ranges::copy(mine.metrics, my_metrics.begin());
   watchdog.waits(step);
   balance.write(arena.tail(), {mine.weight, mine.loss, my_metrics});
-  const std::int64_t throttled_before = communicator.throttled_ns();
   reducer.finish();
-  balance.charge(communicator.throttled_ns() - throttled_before);
   watchdog.computes(step + 1, Phase::update);
   StepResult result = balance.read(arena.tail());
   if (!reducer.unpack()) result.skipped = true;
