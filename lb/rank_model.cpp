@@ -53,20 +53,8 @@ bool RankModel::is_surprised_by(Nanoseconds own_ns, std::int64_t units, const Po
       static_cast<double>(believed.fixed_ns) +
       static_cast<double>(believed.per_sample_ps) * static_cast<double>(units) / ps_per_unit_ns;
   const double off = static_cast<double>(own_ns) / forecast - 1;
-  const double gate = (use_seen(pool) ? seen_ : plain_).gate();
+  const double gate = trusted(pool).gate();
   return off < -gate || off > gate;
-}
-
-double RankModel::relative_error(const Pool& pool) const {
-  return use_seen(pool) ? seen_.relative_error() : plain_.relative_error();
-}
-
-double RankModel::deviation(const Pool& pool) const {
-  return use_seen(pool) ? seen_.deviation() : plain_.deviation();
-}
-
-double RankModel::deviation_error(const Pool& pool) const {
-  return use_seen(pool) ? seen_.deviation_error() : plain_.deviation_error();
 }
 
 }  // namespace evenstep::lb

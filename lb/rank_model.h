@@ -39,14 +39,15 @@ class RankModel {
 
   int observations() const { return plain_.observations(); }
   Cost cost(const Pool& pool) const;
-  double relative_error(const Pool& pool) const;
-  double deviation(const Pool& pool) const;
-  double deviation_error(const Pool& pool) const;
+  double relative_error(const Pool& pool) const { return trusted(pool).relative_error(); }
+  double deviation(const Pool& pool) const { return trusted(pool).deviation(); }
+  double deviation_error(const Pool& pool) const { return trusted(pool).deviation_error(); }
   /// Whether the rank is sized by a cost that `own_ns` at `units` does not bear out.
   bool is_surprised_by(Nanoseconds own_ns, std::int64_t units, const Pool& pool) const;
 
  private:
   bool use_seen(const Pool& pool) const;
+  const CostModel& trusted(const Pool& pool) const { return use_seen(pool) ? seen_ : plain_; }
 
   CostModel plain_;
   CostModel seen_;  // of times as they would be at full availability
