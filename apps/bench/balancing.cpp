@@ -6,9 +6,6 @@
 namespace evenstep::bench {
 namespace {
 
-constexpr int warm_up_steps = 10;
-constexpr int steps_a_block = 4;   // short, so that what else the machine does meets both alike
-constexpr int pairs_a_round = 10;  // with the same sessions: where their memory lies matters, too
 constexpr int steps_of_calls = 20;
 
 struct Found {
@@ -18,13 +15,12 @@ struct Found {
   int resizes = 0;
 };
 
-void take_turns(Job& off, Job& even, int pairs, Found& found) {
-  for (int pair = 0; pair < pairs; ++pair) {
-    const Turn turn = seconds_in_turn(off, even, pair, steps_a_block);
+void compare(Job& off, Job& even, int pairs, Found& found) {
+  for (const Turn& turn : take_turns(off, even, pairs)) {
     found.ratios.push_back(turn.ratio());
-    found.step_seconds.push_back(turn.base / steps_a_block);
+    found.step_seconds.push_back(turn.base / steps_a_turn);
   }
-  const int steps = warm_up_steps + pairs * steps_a_block;
+  const int steps = warm_up_steps + pairs * steps_a_turn;
   found.deciding = 1e-9 * static_cast<double>(even.session().balance_ns()) / steps;
   found.resizes += even.session().resizes();
 }
@@ -34,16 +30,13 @@ void take_turns(Job& off, Job& even, int pairs, Found& found) {
 Json measure_balancing(Communicator& communicator, const Options& options) {
   Work work(communicator, options, 1);
   Found found;
-  for (int done = 0; done < options.pairs; done += pairs_a_round) {
-    std::unique_ptr<Job> jobs[2];
-    const int first = done / pairs_a_round % 2;
-    for (const int which : {first, 1 - first}) {
-      jobs[which] =
-          std::make_unique<Job>(communicator, options, work, which == 0 ? "off" : "even", "off");
-      jobs[which]->run(warm_up_steps);
-    }
-    take_turns(*jobs[0], *jobs[1], std::min(pairs_a_round, options.pairs - done), found);
-  }
+  with_new_jobs(
+      options.pairs,
+      [&](int which) {
+        const char* balance = which == 0 ? "off" : "even";
+        return std::make_unique<Job>(communicator, options, work, balance, "off");
+      },
+      [&](Job& off, Job& even, int pairs) { compare(off, even, pairs, found); });
   Job even(communicator, options, work, "even", "off");
   even.run(warm_up_steps);
   const double overhead = median(found.ratios) - 1;

@@ -120,11 +120,29 @@ int Job::last_chunk() const {
   return is_auto_ && session_->backward_way() == 0 ? 1 : work_.last_chunk;
 }
 
-Turn seconds_in_turn(Job& base, Job& other, int pair, int steps) {
-  const bool other_first = pair % 2 == 1;
-  const double first = (other_first ? other : base).run(steps);
-  const double second = (other_first ? base : other).run(steps);
-  return other_first ? Turn{second, first} : Turn{first, second};
+std::vector<Turn> take_turns(Job& base, Job& other, int pairs) {
+  std::vector<Turn> turns;
+  for (int pair = 0; pair < pairs; ++pair) {
+    const bool other_first = pair % 2 == 1;
+    const double first = (other_first ? other : base).run(steps_a_turn);
+    const double second = (other_first ? base : other).run(steps_a_turn);
+    turns.push_back(other_first ? Turn{second, first} : Turn{first, second});
+  }
+  return turns;
+}
+
+void with_new_jobs(int pairs, const std::function<std::unique_ptr<Job>(int which)>& make,
+                   const std::function<void(Job& base, Job& other, int pairs)>& measure) {
+  constexpr int pairs_a_round = 10;
+  for (int done = 0; done < pairs; done += pairs_a_round) {
+    std::unique_ptr<Job> jobs[2];
+    const int first = done / pairs_a_round % 2;
+    for (const int which : {first, 1 - first}) {
+      jobs[which] = make(which);
+      jobs[which]->run(warm_up_steps);
+    }
+    measure(*jobs[0], *jobs[1], std::min(pairs_a_round, pairs - done));
+  }
 }
 
 Job::Means Job::take_means() {

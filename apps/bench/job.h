@@ -2,6 +2,7 @@
 // evenstep-train does in a step but reading and logging.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -51,7 +52,6 @@ class Job {
 
  private:
   void step();
-
   int last_chunk() const;
 
   Work& work_;
@@ -62,13 +62,24 @@ class Job {
   int counted_ = 0;
 };
 
-/// Each runs `steps`; which is first changes from pair to pair, so that each has as often the other
-/// before it. Collective.
+/// Seconds of two jobs that took turns.
 struct Turn {
   double base;
   double other;
   double ratio() const { return other / base; }
 };
-Turn seconds_in_turn(Job& base, Job& other, int pair, int steps);
+
+constexpr int steps_a_turn = 4;  // short, so that what else the machine does meets both alike
+constexpr int warm_up_steps = 10;
+
+/// `pairs` pairs of turns. Which is first changes from pair to pair, so that each has as often the
+/// other before it. Collective.
+std::vector<Turn> take_turns(Job& base, Job& other, int pairs);
+
+/// Calls measure(base, other, pairs) until there are `pairs` in all, each time with warm jobs that
+/// `make` made anew, of 0 for base and of 1: where their memory lies matters, too, and which of the
+/// two was made first. Collective.
+void with_new_jobs(int pairs, const std::function<std::unique_ptr<Job>(int which)>& make,
+                   const std::function<void(Job& base, Job& other, int pairs)>& measure);
 
 }  // namespace evenstep::bench

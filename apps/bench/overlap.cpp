@@ -8,10 +8,6 @@
 namespace evenstep::bench {
 namespace {
 
-constexpr int warm_up_steps = 10;
-constexpr int steps_a_block = 4;
-constexpr int pairs_a_round = 10;  // with the same sessions: where their memory lies matters, too
-
 struct Way {
   std::string name;
   std::unique_ptr<Work> work;
@@ -56,20 +52,18 @@ Json compare_auto(Communicator& communicator, const Options& options) {
   Work large(communicator, options, whole_chunk(options));
   std::vector<double> ratios;
   std::vector<std::string> settled;
-  for (int done = 0; done < options.pairs; done += pairs_a_round) {
-    std::unique_ptr<Job> jobs[2];
-    const int first = done / pairs_a_round % 2;
-    for (const int which : {first, 1 - first}) {
-      jobs[which] = std::make_unique<Job>(communicator, options, which == 0 ? usual : large, "off",
-                                          which == 0 ? "off" : "auto");
-      jobs[which]->run(warm_up_steps);
-    }
-    Job& automatic = *jobs[1];
-    while (!automatic.session().overlap_settled()) automatic.run(1);
-    for (int pair = 0; pair < std::min(pairs_a_round, options.pairs - done); ++pair)
-      ratios.push_back(seconds_in_turn(*jobs[0], automatic, pair, steps_a_block).ratio());
-    settled.emplace_back(name(automatic.session().overlap()));
-  }
+  with_new_jobs(
+      options.pairs,
+      [&](int which) {
+        Work& work = which == 0 ? usual : large;
+        return std::make_unique<Job>(communicator, options, work, "off",
+                                     which == 0 ? "off" : "auto");
+      },
+      [&](Job& off, Job& automatic, int pairs) {
+        while (!automatic.session().overlap_settled()) automatic.run(1);
+        for (const Turn& turn : take_turns(off, automatic, pairs)) ratios.push_back(turn.ratio());
+        settled.emplace_back(name(automatic.session().overlap()));
+      });
   if (communicator.rank() == 0)
     fmt::print("auto settles on {}: {:+.2f} % of a step against off (median of {} pairs)\n",
                fmt::join(settled, ", "), 100 * (median(ratios) - 1), options.pairs);
@@ -86,7 +80,7 @@ Json measure_overlap(Communicator& communicator, const Options& options) {
   }
   for (int pair = 0; pair < options.pairs; ++pair)
     for (Way& way : ways) {
-      way.job->run(steps_a_block);
+      way.job->run(steps_a_turn);
       const Job::Means means = way.job->take_means();
       way.steps.push_back(means.step);
       way.waits.push_back(least(communicator, means.wait));

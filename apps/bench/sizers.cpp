@@ -5,7 +5,6 @@
 namespace evenstep::bench {
 namespace {
 
-constexpr int warm_up_steps = 10;
 constexpr int least_steps = 4;
 
 struct Turns {
