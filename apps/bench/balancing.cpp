@@ -34,10 +34,10 @@ Json measure_balancing(Communicator& communicator, const Options& options) {
       options.pairs,
       [&](int which) {
         const char* balance = which == 0 ? "off" : "even";
-        return std::make_unique<Job>(communicator, options, work, balance, "off");
+        return std::make_unique<Job>(communicator, options, work, balance);
       },
       [&](Job& off, Job& even, int pairs) { compare(off, even, pairs, found); });
-  Job even(communicator, options, work, "even", "off");
+  Job even(communicator, options, work, "even");
   even.run(warm_up_steps);
   const double overhead = median(found.ratios) - 1;
   const Json calls = count_calls(steps_of_calls, [&](int count) { even.run(count); });

@@ -18,10 +18,11 @@ struct Options {
   std::int64_t gradients = 250'000;  ///< of a step, where it is the tail that is measured: 1 MB
   std::string model = "cnn";         ///< of what else is measured in steps
   std::int64_t batch = 64;           ///< samples a rank
-  double bucket_mb = 0.25;           ///< least size of a bucket where sums overlap backward
-  int pairs = 50;                    ///< of blocks of steps, taken in turn
-  std::vector<std::string> balances = {"off"};  ///< sizers that take turns, off first
-  double block_seconds = 2;                     ///< of off's turns; the others run as many steps
+  std::vector<double> bucket_mb = {0.25, 1, 8};  ///< least sizes of a bucket, to overlap backward
+  int pairs = 50;                                ///< of blocks of steps, taken in turn
+  std::vector<std::string> balances = {"off"};   ///< sizers that take turns, off first
+  std::string overlap = "off";                   ///< of all of them
+  double block_seconds = 2;                      ///< of off's turns; the others run as many steps
 };
 
 using Json = nlohmann::ordered_json;
@@ -39,6 +40,10 @@ Json measure_overlap(Communicator& communicator, const Options& options);
 /// Steps of equal ranks with balancing on and off, in turn; and what a steady step allocates and
 /// calls.
 Json measure_balancing(Communicator& communicator, const Options& options);
+
+/// What of a step is communication, waiting for slower ranks included: how much longer it takes
+/// than steps that the ranks run each for itself, all at once.
+Json measure_communication(Communicator& communicator, const Options& options);
 
 /// Sizers in turn, where something outside makes the ranks unequal (scripts/throttle-lab).
 Json measure_sizers(Communicator& communicator, const Options& options);

@@ -1,5 +1,6 @@
 #include "bench/job.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <random>
@@ -10,11 +11,12 @@
 namespace evenstep::bench {
 namespace {
 
+constexpr int least_steps = 4;
 constexpr double learning_rate = 1e-3;
 constexpr unsigned classes = 10;
 
 SessionOptions session_options(Communicator& communicator, const Options& options, const Work& work,
-                               const std::string& balance, const char* overlap) {
+                               const std::string& balance, const Overlapping& overlapping) {
   SessionOptions session;
   session.global_batch = options.batch * communicator.size();
   session.gradients = work.network->parameter_count();
@@ -27,25 +29,22 @@ SessionOptions session_options(Communicator& communicator, const Options& option
         gradients.resize(work.parameters.size());
         work.run_share(share, 1, gradients, nullptr, nullptr);
       });
-  session.overlap = overlap;
+  session.overlap = overlapping.overlap;
   for (const kernels::ParameterRange& range : work.network->parameters())
     session.layer_ends.push_back(range.first + range.count);
-  session.bucket_bytes = static_cast<std::int64_t>(options.bucket_mb * (1 << 20));
-  if (session.overlap == "auto") {
-    session.bucket_bytes = 0;
-    session.backward_ways = 2;
-  }
+  session.bucket_bytes = static_cast<std::int64_t>(overlapping.bucket_mb * (1 << 20));
+  session.backward_ways = static_cast<int>(overlapping.last_parts.size());
   return session;
 }
 
 }  // namespace
 
-Work::Work(Communicator& communicator, const Options& options, int last_chunk_)
-    : last_chunk(last_chunk_), probe(threads_of(communicator)) {
+Work::Work(Communicator& communicator, const Options& options, std::int64_t last_chunk)
+    : probe(threads_of(communicator)) {
   omp_set_num_threads(threads_of(communicator));
   kernels::NetworkOptions chosen;
   chosen.model = options.model;
-  chosen.last_chunk = last_chunk;
+  chosen.last_chunk = static_cast<int>(last_chunk);
   agree_on_errors(communicator, [&] { network = kernels::make_network(chosen); });
   std::mt19937 random(1);
   std::uniform_real_distribution<float> pixel(-1, 1);
@@ -77,12 +76,27 @@ void Work::run_share(std::int64_t samples, int chunk_at_end, std::span<float> gr
   });
 }
 
+// As evenstep-train does.
+std::vector<double> last_parts(const Work& work, const Options& options) {
+  const kernels::ChunkMenu& menu = work.network->menu();
+  std::vector<double> parts = {0};
+  double last = menu.usual();
+  for (double part : {0.25, 0.5, 1.0})
+    if (const double samples =
+            std::min<double>(part * static_cast<double>(options.batch), menu.largest());
+        samples > last) {
+      parts.push_back(part);
+      last = samples;
+    }
+  return parts;
+}
+
 Job::Job(Communicator& communicator, const Options& options, Work& work, const std::string& balance,
-         const char* overlap)
+         const Overlapping& overlapping)
     : work_(work),
-      is_auto_(overlap == std::string_view("auto")),
+      last_parts_(overlapping.last_parts),
       session_(std::make_unique<Session>(
-          communicator, session_options(communicator, options, work, balance, overlap))) {
+          communicator, session_options(communicator, options, work, balance, overlapping))) {
   session_->watch_parameters(work_.parameters);
   ready_ = [this](std::int64_t first, std::int64_t count) {
     session_->gradients_ready(first, count);
@@ -98,9 +112,17 @@ double Job::run(int steps) {
   });
 }
 
+void Job::settle() {
+  run(warm_up_steps);
+  while (!session_->overlap_settled()) run(1);
+  take_means();
+}
+
 void Job::step() {
   const Share share = session_->begin_step();
-  work_.run_share(share.count, last_chunk(), session_->gradients(), &ready_, session_.get());
+  const double part = last_parts_[static_cast<std::size_t>(session_->backward_way())];
+  work_.run_share(share.count, static_cast<int>(part * static_cast<double>(share.count)),
+                  session_->gradients(), &ready_, session_.get());
   session_->see(work_.probe.cpu_cores(), work_.probe.memory_mib());
   session_->end_step({.weight = static_cast<double>(share.count)});
   const auto trained = static_cast<std::size_t>(work_.network->trained_count());
@@ -115,9 +137,11 @@ void Job::step() {
   ++counted_;
 }
 
-// With overlap auto, the first way to run backward is that of usual chunks.
-int Job::last_chunk() const {
-  return is_auto_ && session_->backward_way() == 0 ? 1 : work_.last_chunk;
+// As rank 0 saw it.
+int steps_in(Communicator& communicator, double seconds, Job& job) {
+  const double step_seconds = job.run(warm_up_steps) / warm_up_steps;
+  const std::string mine = fmt::format("{:.0f}", seconds / step_seconds);
+  return std::max(least_steps, std::stoi(communicator.gather(mine)[0]));
 }
 
 std::vector<Turn> take_turns(Job& base, Job& other, int pairs) {
@@ -139,7 +163,7 @@ void with_new_jobs(int pairs, const std::function<std::unique_ptr<Job>(int which
     const int first = done / pairs_a_round % 2;
     for (const int which : {first, 1 - first}) {
       jobs[which] = make(which);
-      jobs[which]->run(warm_up_steps);
+      jobs[which]->settle();
     }
     measure(*jobs[0], *jobs[1], std::min(pairs_a_round, pairs - done));
   }

@@ -17,9 +17,8 @@ namespace evenstep::bench {
 /// A rank's network, and what trains it.
 struct Work {
   /// `last_chunk`: samples up to which a share's last chunk may be larger than usual. Collective.
-  Work(Communicator& communicator, const Options& options, int last_chunk);
+  Work(Communicator& communicator, const Options& options, std::int64_t last_chunk);
 
-  int last_chunk;
   std::unique_ptr<kernels::Network> network;
   std::vector<float> parameters;
   std::unique_ptr<Optimizer> optimizer;
@@ -32,14 +31,27 @@ struct Work {
                  const kernels::GradientReady* ready, Session* session) const;
 };
 
+/// The parts of an even share that its last chunk may be: 0, no more than usual, and larger ones.
+std::vector<double> last_parts(const Work& work, const Options& options);
+
+/// How sums run while backward does.
+struct Overlapping {
+  std::string overlap = "off";
+  std::vector<double> last_parts = {0};  ///< of a share, for its last chunk, by backward_way
+  double bucket_mb = 0;                  ///< least size of a bucket; 0: measured
+};
+
 class Job {
  public:
   /// Collective, blocking. Jobs that take turns may share their work.
   Job(Communicator& communicator, const Options& options, Work& work, const std::string& balance,
-      const char* overlap);
+      const Overlapping& overlapping = {});
 
   /// Runs so many steps; the time between two runs is nobody's. Collective. Returns their seconds.
   double run(int steps);
+
+  /// Runs until all is warm and overlap is settled.
+  void settle();
 
   const Session& session() const { return *session_; }
   /// Means over the steps since the last call, of this rank.
@@ -52,10 +64,9 @@ class Job {
 
  private:
   void step();
-  int last_chunk() const;
 
   Work& work_;
-  bool is_auto_;
+  std::vector<double> last_parts_;
   std::unique_ptr<Session> session_;
   kernels::GradientReady ready_;
   Means sums_;
@@ -71,6 +82,9 @@ struct Turn {
 
 constexpr int steps_a_turn = 4;  // short, so that what else the machine does meets both alike
 constexpr int warm_up_steps = 10;
+
+/// Steps of the job that take so long; the same on all ranks. Collective.
+int steps_in(Communicator& communicator, double seconds, Job& job);
 
 /// `pairs` pairs of turns. Which is first changes from pair to pair, so that each has as often the
 /// other before it. Collective.

@@ -52,8 +52,10 @@ thread_local Allocations allocations;
 
 namespace {
 
-constexpr const char* parts[] = {"all", "allreduce", "tail", "overlap", "balance", "sizers"};
+constexpr const char* parts[] = {"all",     "allreduce",     "tail",  "overlap",
+                                 "balance", "communication", "sizers"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
+constexpr const char* overlaps[] = {"off", "tests", "thread", "auto"};
 
 Options parse_options(int argc, char** argv) {
   Options options;
@@ -62,7 +64,7 @@ Options parse_options(int argc, char** argv) {
       "job, and sizers in turn.",
       "evenstep-bench");
   app.option_defaults()->always_capture_default();
-  app.add_option("--what", options.what, "to measure; all is all but sizers")
+  app.add_option("--what", options.what, "to measure; all is all but the last two")
       ->check(one_of(std::span(parts)));
   app.add_option("--wait", options.wait, "how a rank waits for the others")
       ->check(one_of(std::span(waits)));
@@ -72,7 +74,9 @@ Options parse_options(int argc, char** argv) {
   app.add_option("--model", options.model, "network whose steps are timed")
       ->check(one_of(kernels::model_names()));
   app.add_option("--batch", options.batch, "samples a rank")->check(whole(1, 65536));
-  app.add_option("--bucket-mb", options.bucket_mb, "least size of a bucket where sums overlap")
+  app.add_option("--bucket-mb", options.bucket_mb,
+                 "with --what overlap: least sizes of a bucket, with commas")
+      ->delimiter(',')
       ->check(real(0.001, 1024));
   app.add_option("--pairs", options.pairs, "of blocks of steps, taken in turn")
       ->check(whole(1, 10'000));
@@ -81,8 +85,10 @@ Options parse_options(int argc, char** argv) {
       ->delimiter(',')
       ->check(one_of(lb::sizer_names()));
   app.add_option("--block-seconds", options.block_seconds,
-                 "with --what sizers: of a turn of off; the others run as many steps")
+                 "of a turn of off, or with communication; the others run as many steps")
       ->check(real(0.01, 600));
+  app.add_option("--overlap", options.overlap, "with --what sizers: of all that take turns")
+      ->check(one_of(std::span(overlaps)));
   app.add_option("--summary", options.summary, "JSON of the results");
   parse_command_line(app, argc, argv);
   for (const std::string& balance : others)
@@ -105,6 +111,8 @@ void run(Communicator& communicator, const Options& options) {
   if (wanted("tail")) summary["tail"] = measure_tail(communicator, options);
   if (wanted("overlap")) summary["overlap"] = measure_overlap(communicator, options);
   if (wanted("balance")) summary["balance"] = measure_balancing(communicator, options);
+  if (options.what == "communication")
+    summary["communication"] = measure_communication(communicator, options);
   if (options.what == "sizers") summary["sizers"] = measure_sizers(communicator, options);
   if (communicator.rank() != 0) return;
   file.write(summary.dump(2) + "\n");

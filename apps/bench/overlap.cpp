@@ -1,40 +1,48 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <bit>
-
 #include "bench/job.h"
 
 namespace evenstep::bench {
 namespace {
 
 struct Way {
-  std::string name;
-  std::unique_ptr<Work> work;
+  Overlapping overlapping;
   std::unique_ptr<Job> job;
-  std::vector<double> steps;
-  std::vector<double> waits;
-  std::vector<double> backwards;
+  std::vector<double> steps = {};
+  std::vector<double> waits = {};
+  std::vector<double> backwards = {};
+
+  bool is_off() const { return job->session().overlap() == Overlap::off; }
+  /// Of a share, that its last chunk may be.
+  double last_part() const {
+    return overlapping.last_parts[static_cast<std::size_t>(job->session().backward_way())];
+  }
 };
 
-int whole_chunk(const Options& options) {
-  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(options.batch)));
+std::vector<const char*> overlaps_of(const Communicator& communicator) {
+  if (communicator.progress_thread() == ProgressThread::no) return {"tests"};
+  return {"tests", "thread"};
 }
 
-// A share in one chunk leaves the most to overlap with: off is measured with both kinds of chunks.
-std::vector<Way> make_ways(Communicator& communicator, const Options& options) {
-  const int whole = whole_chunk(options);
+// All settings that auto chooses from, off first and by sizes of the last chunk, and auto itself.
+std::vector<Way> make_ways(Communicator& communicator, const Options& options, Work& work) {
+  const std::vector<double> parts = last_parts(work, options);
   std::vector<Way> ways;
-  const auto add = [&](const char* name, const char* overlap, int last_chunk) {
-    auto work = std::make_unique<Work>(communicator, options, last_chunk);
-    auto job = std::make_unique<Job>(communicator, options, *work, "off", overlap);
-    ways.push_back({name, std::move(work), std::move(job), {}, {}, {}});
+  const auto add = [&](const Overlapping& overlapping) {
+    Way way{overlapping, std::make_unique<Job>(communicator, options, work, "off", overlapping)};
+    const int buckets = way.job->session().buckets();
+    const bool pinned = overlapping.bucket_mb > 0;
+    const bool as_before = pinned && ways.back().overlapping.overlap == overlapping.overlap &&
+                           ways.back().last_part() == way.last_part() &&
+                           ways.back().job->session().buckets() == buckets;
+    if (!as_before && (!pinned || buckets > 1)) ways.push_back(std::move(way));
   };
-  add("off", "off", 1);
-  add("off, one chunk", "off", whole);
-  add("tests, one chunk", "tests", whole);
-  if (communicator.progress_thread() != ProgressThread::no)
-    add("thread, one chunk", "thread", whole);
+  for (double part : parts) add({"off", {part}});
+  for (const char* overlap : overlaps_of(communicator))
+    for (double part : parts)
+      for (double bucket_mb : options.bucket_mb) add({overlap, {part}, bucket_mb});
+  add({"auto", parts});
   return ways;
 }
 
@@ -46,21 +54,65 @@ double least(Communicator& communicator, double mine) {
   return least;
 }
 
+// Samples of the last chunk of an even share.
+double last_chunk(const Way& way, const Work& work, const Options& options) {
+  return std::max<double>(work.network->menu().usual(),
+                          way.last_part() * static_cast<double>(options.batch));
+}
+
+// What is hidden of the communication is told against off with the same chunks; what can be, is the
+// communication or the last chunk's backward, whichever is shorter.
+Json hidden_by(const Way& way, const std::vector<Way>& all, const Work& work,
+               const Options& options) {
+  if (way.is_off()) return {};
+  const Way& off = *std::ranges::find(all, way.last_part(), &Way::last_part);
+  const double backward =
+      median(off.backwards) * last_chunk(way, work, options) / static_cast<double>(options.batch);
+  return (median(off.steps) - median(way.steps)) / std::min(median(off.waits), backward);
+}
+
+Json result_of(const Way& way, const std::vector<Way>& all, const Work& work,
+               const Options& options) {
+  std::vector<double> of_off;
+  for (std::size_t round = 0; round < way.steps.size(); ++round)
+    of_off.push_back(way.steps[round] / all[0].steps[round]);
+  return {{"overlap", way.overlapping.overlap},
+          {"runs", name(way.job->session().overlap())},
+          {"last_chunk", last_chunk(way, work, options)},
+          {"buckets", way.job->session().buckets()},
+          {"step_seconds", median(way.steps)},
+          {"wait_seconds", median(way.waits)},
+          {"backward_seconds", median(way.backwards)},
+          {"of_off", median(of_off)},
+          {"hidden", hidden_by(way, all, work, options)}};
+}
+
+void print_ways(const Json& ways, const Options& options) {
+  fmt::print("{}, {} samples a rank\n{:>8} {:>8} {:>11} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
+             options.model, options.batch, "overlap", "runs", "last chunk", "buckets", "step ms",
+             "wait ms", "of off", "hidden");
+  for (const Json& way : ways)
+    fmt::print("{:>8} {:>8} {:>11} {:>8} {:>8.2f} {:>8.2f} {:>8.3f} {:>8}\n",
+               std::string(way["overlap"]), std::string(way["runs"]), int(way["last_chunk"]),
+               int(way["buckets"]), 1e3 * double(way["step_seconds"]),
+               1e3 * double(way["wait_seconds"]), double(way["of_off"]),
+               way["hidden"].is_null() ? "" : fmt::format("{:.2f}", double(way["hidden"])));
+}
+
 // What auto costs against off, once it has settled.
 Json compare_auto(Communicator& communicator, const Options& options) {
   Work usual(communicator, options, 1);
-  Work large(communicator, options, whole_chunk(options));
+  Work large(communicator, options, options.batch);
+  const Overlapping automatic_ways = {"auto", last_parts(large, options)};
   std::vector<double> ratios;
   std::vector<std::string> settled;
   with_new_jobs(
       options.pairs,
       [&](int which) {
-        Work& work = which == 0 ? usual : large;
-        return std::make_unique<Job>(communicator, options, work, "off",
-                                     which == 0 ? "off" : "auto");
+        if (which == 0) return std::make_unique<Job>(communicator, options, usual, "off");
+        return std::make_unique<Job>(communicator, options, large, "off", automatic_ways);
       },
       [&](Job& off, Job& automatic, int pairs) {
-        while (!automatic.session().overlap_settled()) automatic.run(1);
         for (const Turn& turn : take_turns(off, automatic, pairs)) ratios.push_back(turn.ratio());
         settled.emplace_back(name(automatic.session().overlap()));
       });
@@ -73,11 +125,9 @@ Json compare_auto(Communicator& communicator, const Options& options) {
 }  // namespace
 
 Json measure_overlap(Communicator& communicator, const Options& options) {
-  std::vector<Way> ways = make_ways(communicator, options);
-  for (Way& way : ways) {
-    way.job->run(warm_up_steps);
-    way.job->take_means();
-  }
+  Work work(communicator, options, options.batch);
+  std::vector<Way> ways = make_ways(communicator, options, work);
+  for (Way& way : ways) way.job->settle();
   for (int pair = 0; pair < options.pairs; ++pair)
     for (Way& way : ways) {
       way.job->run(steps_a_turn);
@@ -86,30 +136,9 @@ Json measure_overlap(Communicator& communicator, const Options& options) {
       way.waits.push_back(least(communicator, means.wait));
       way.backwards.push_back(means.backward);
     }
-  const bool speaks = communicator.rank() == 0;
-  if (speaks)
-    fmt::print("overlap, {}, {} samples a rank   step ms   wait ms   of off   hidden   buckets\n",
-               options.model, options.batch);
-  const Way& base = ways[1];
-  const double can_hide = std::min(median(base.waits), median(base.backwards));
-  Json results = {
-      {"model", options.model}, {"can_hide_seconds", can_hide}, {"ways", Json::array()}};
-  for (const Way& way : ways) {
-    const double hidden = (median(base.steps) - median(way.steps)) / can_hide;
-    const double of_off = median(way.steps) / median(ways[0].steps);
-    const bool overlaps = way.job->session().overlap() != Overlap::off;
-    results["ways"].push_back({{"name", way.name},
-                               {"step_seconds", median(way.steps)},
-                               {"wait_seconds", median(way.waits)},
-                               {"backward_seconds", median(way.backwards)},
-                               {"of_off", of_off},
-                               {"hidden", overlaps ? Json(hidden) : Json()},
-                               {"buckets", way.job->session().buckets()}});
-    if (speaks)
-      fmt::print("{:>32} {:>9.2f} {:>9.2f} {:>8.3f} {:>8} {:>9}\n", way.name,
-                 1e3 * median(way.steps), 1e3 * median(way.waits), of_off,
-                 overlaps ? fmt::format("{:.2f}", hidden) : "", way.job->session().buckets());
-  }
+  Json results = {{"model", options.model}, {"ways", Json::array()}};
+  for (const Way& way : ways) results["ways"].push_back(result_of(way, ways, work, options));
+  if (communicator.rank() == 0) print_ways(results["ways"], options);
   ways.clear();
   results["auto"] = compare_auto(communicator, options);
   return results;

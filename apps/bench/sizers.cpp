@@ -5,19 +5,11 @@
 namespace evenstep::bench {
 namespace {
 
-constexpr int least_steps = 4;
-
 struct Turns {
   std::string balance;
   std::unique_ptr<Job> job;
   std::vector<double> seconds;  // by round
 };
-
-// The same on all ranks: as rank 0 saw it.
-int steps_in(Communicator& communicator, double seconds, double step_seconds) {
-  const std::string mine = fmt::format("{:.0f}", seconds / step_seconds);
-  return std::max(least_steps, std::stoi(communicator.gather(mine)[0]));
-}
 
 // Up and down the list, from another start each time: each is first as often, and after either
 // neighbour.
@@ -36,6 +28,7 @@ Json result_of(const Turns& turns, const std::vector<Turns>& all) {
           {"over_off", median(over_off)},
           {"seconds", turns.seconds},
           {"resizes", turns.job->session().resizes()},
+          {"overlap", name(turns.job->session().overlap())},
           {"partition", turns.job->session().partition()}};
 }
 
@@ -45,18 +38,21 @@ Json result_of(const Turns& turns, const std::vector<Turns>& all) {
 // the machine does meets all alike. Off has two of them: with equal ranks and shares, the session
 // that was made first was 3 % faster than all others, so it matters where one's memory lies.
 Json measure_sizers(Communicator& communicator, const Options& options) {
-  Work work(communicator, options, 1);
+  Work work(communicator, options, options.overlap == "off" ? 1 : 2 * options.batch);
+  const Overlapping overlapping = {options.overlap, last_parts(work, options)};
   std::vector<Turns> all;
   std::vector<std::string> balances = options.balances;
   balances.push_back(balances.front());
   all.reserve(balances.size());
   for (const std::string& balance : balances)
     all.push_back(
-        {balance, std::make_unique<Job>(communicator, options, work, balance, "off"), {}});
-  all[0].job->run(warm_up_steps);
-  const double step_seconds = all[0].job->run(warm_up_steps) / warm_up_steps;
-  const int steps = steps_in(communicator, options.block_seconds, step_seconds);
-  for (Turns& turns : all) turns.job->run(steps);
+        {balance, std::make_unique<Job>(communicator, options, work, balance, overlapping), {}});
+  all[0].job->settle();
+  const int steps = steps_in(communicator, options.block_seconds, *all[0].job);
+  for (Turns& turns : all) {
+    turns.job->settle();
+    turns.job->run(steps);
+  }
   for (int round = 0; round < options.pairs; ++round)
     for (std::size_t i = 0; i < all.size(); ++i) {
       Turns& turns = all[place_of_turn(i, static_cast<std::size_t>(round), all.size())];

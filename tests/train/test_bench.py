@@ -32,11 +32,17 @@ class Bench(job.JobTest):
         tails = {(tail["ranks"], tail["tail"]): tail for tail in results["tail"]["in_process"]}
         self.assertEqual(tails[4096, "rotating"]["bytes"], tails[1024, "rotating"]["bytes"])
         self.assertEqual(tails[1024, "slots"]["bytes"] // 4 - 2, 16 * (tails[64, "slots"]["bytes"] // 4 - 2))
-        overlap = {way["name"]: way for way in results["overlap"]["ways"]}
-        self.assertEqual(overlap["off"]["buckets"], 1)
-        self.assertIsNone(overlap["off"]["hidden"])
-        self.assertEqual(overlap["tests, one chunk"]["buckets"], 3)
-        self.assertIsNotNone(overlap["tests, one chunk"]["hidden"])
+        *ways, auto = results["overlap"]["ways"]
+        off = [way for way in ways if way["overlap"] == "off"]
+        self.assertEqual([way["buckets"] for way in off], [1] * len(off))
+        self.assertEqual(off, ways[:len(off)])
+        self.assertEqual([way["last_chunk"] for way in ways if way["overlap"] == "tests"],
+                         [way["last_chunk"] for way in off])
+        for way in ways[len(off):]:
+            self.assertEqual((way["runs"], way["buckets"]), (way["overlap"], 3))
+            self.assertIsNotNone(way["hidden"])
+        self.assertEqual(auto["overlap"], "auto")
+        self.assertEqual(auto["hidden"] is None, auto["runs"] == "off")
         self.assertIn(results["overlap"]["auto"]["settled"][0], ("off", "tests", "thread"))
         self.assertEqual(len(results["balance"]["ratios"]), 2)
 
@@ -67,8 +73,19 @@ class Bench(job.JobTest):
             self.assertEqual(sum(row["partition"]), 36)
         self.assertEqual(results["sizers"][0]["resizes"], 0)
 
+    def test_communication(self):
+        found = self.bench("--what", "communication", "--pairs", 2, "--block-seconds", 0.05, "--model", "softmax", "--batch",
+                           12, ranks=3)["communication"]
+        self.assertLess(found["share"], 1)
+        self.assertGreaterEqual(found["steps"], 4)
+
+    def test_sizers_overlap(self):
+        rows = self.bench("--what", "sizers", "--overlap", "tests", "--pairs", 1, "--block-seconds", 0.05, "--model", "mlp",
+                          "--batch", 12)["sizers"]["sizers"]
+        self.assertEqual([row["overlap"] for row in rows], ["tests"] * 3)
+
     def test_bad_input(self):
-        for flag, value in (("--balance", "odd"), ("--block-seconds", "0"), ("--what", "speed"), ("--pairs", "0"), ("--model", "gpt9"), ("--batch", "0"), ("--most-mb", "nan"), ("--wait", "long")):
+        for flag, value in (("--balance", "odd"), ("--overlap", "on"), ("--bucket-mb", "0"), ("--block-seconds", "0"), ("--what", "speed"), ("--pairs", "0"), ("--model", "gpt9"), ("--batch", "0"), ("--most-mb", "nan"), ("--wait", "long")):
             folder = self.folder / flag / "outputs"
             folder.mkdir(parents=True)
             result = job.Job([job.MPIRUN, "-n", 2, BENCH, flag, value], folder).end(60)
