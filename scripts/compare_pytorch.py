@@ -11,8 +11,9 @@ for gpt with attention written as matrix products; its best is the fastest of th
 own; the table has medians, and ratios are medians of the ratios within a round. Memory is the peak resident size
 of the largest process.
 
-What of a step is communication: of ours, the time in the collective, waiting for slower ranks included; of PyTorch's,
-the time by which steps are longer than under no_sync, run in turn in the same job.
+What of a step is communication, waiting for slower ranks included: the time by which steps are longer than those that
+the ranks run each for itself, in turn in the same job; of ours by `evenstep-bench --what communication` (not of gpt, nor
+in bf16), of PyTorch's under no_sync.
 """
 import argparse
 import contextlib
@@ -33,6 +34,7 @@ KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_":
 VARIANTS = {"default": {}, "malloc": KEEP_MEMORY, "channels_last": KEEP_MEMORY}
 GPT_VARIANTS = {"default": {}, "malloc": KEEP_MEMORY, "plain_attention": KEEP_MEMORY}
 GPT_CONTEXT, GPT_VOCABULARY = 128, 256
+BLOCKS = 6  # of steps, in a run
 TORCH_SAMPLES = 8192  # so that its images do not count as memory of its own
 
 
@@ -190,17 +192,18 @@ def torch_run(options):
         return longest.item()
 
     seconds_of(5)
-    blocks = 6
-    steps = max(2, int(options.seconds / blocks / seconds_of(5) * 5))  # the same on all ranks
+    steps = max(2, int(options.seconds / BLOCKS / seconds_of(5) * 5))  # the same on all ranks
     times, alone = [], []
-    for _ in range(blocks):
+    for _ in range(BLOCKS):
         times.append(seconds_of(steps))
         if ranks > 1:
             alone.append(seconds_of(steps, synchronised=False))
-    result = {"samples_per_second": ranks * blocks * steps * options.batch / sum(times),
+    result = {"samples_per_second": ranks * BLOCKS * steps * options.batch / sum(times),
               "communication": 1 - sum(alone) / sum(times) if ranks > 1 else 0}
     if not ranks > 1 or distributed.get_rank() == 0:
-        print(json.dumps(result))
+        print(json.dumps(result), flush=True)
+    if ranks > 1:
+        distributed.destroy_process_group()  # or its threads may end the process with an error
 
 
 def run_all(commands, environments):
@@ -270,8 +273,18 @@ def time_ranks(options, model, dtype, ranks):
                   "--dtype", dtype, "--global-batch", ranks * batch_of(options, model), "--steps", steps,
                   "--momentum", 0, "--eval", "off", "--threads", 1, "--summary", summary.name]], [{}])
         told = json.loads(pathlib.Path(summary.name).read_text())
-        return {"samples_per_second": told["samples_per_second"], "communication": told["wait_fraction"],
-                "megabytes": max(rank["peak_bytes"] for rank in told["ranks"]) / 2 ** 20}
+        return {"samples_per_second": told["samples_per_second"],
+                "communication": communication(options, model, dtype, ranks), "megabytes": max(rank["peak_bytes"] for rank in told["ranks"]) / 2 ** 20}
+
+
+def communication(options, model, dtype, ranks):
+    if model == "gpt" or dtype == "bf16":
+        return None
+    with tempfile.NamedTemporaryFile(suffix=".json") as summary:
+        run_all([[ROOT / "scripts/mpirun", "-n", ranks, options.folder / "apps/evenstep-bench", "--what", "communication",
+                  "--model", model, "--batch", batch_of(options, model), "--block-seconds", options.seconds / BLOCKS,
+                  "--pairs", BLOCKS, "--summary", summary.name]], [{}])
+        return json.loads(pathlib.Path(summary.name).read_text())["communication"]["share"]
 
 
 def compare(options, model, dtype, ranks):
@@ -296,15 +309,18 @@ def print_row(model, dtype, ranks, runs):
     def median(side, what="samples_per_second"):
         return statistics.median(run[what] for run in runs[side])
 
+    def share(side):
+        known = [run["communication"] for run in runs[side] if run["communication"] is not None]
+        return f"{100 * statistics.median(known):.1f}" if ranks > 1 and known else ""
+
     def ratio(side):
         return statistics.median(our["samples_per_second"] / their["samples_per_second"]
                                  for our, their in zip(runs["evenstep"], runs[side]))
 
     sides = [side for side in runs if side != "evenstep"]
     best = max(sides, key=median)
-    shares = (f"{100 * median(side, 'communication'):.1f}" if ranks > 1 else "" for side in ("evenstep", best))
     cells = [model, dtype, ranks, f"{median('evenstep'):,.0f}", f"{median(best):,.0f}", best, f"{ratio('default'):.2f}" if "default" in sides else "",
-             f"{ratio(best):.2f}", *shares, f"{median('evenstep', 'megabytes'):.0f}",
+             f"{ratio(best):.2f}", share("evenstep"), share(best), f"{median('evenstep', 'megabytes'):.0f}",
              f"{median(best, 'megabytes'):.0f}", len(runs[best])]
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
