@@ -53,7 +53,12 @@ Json measure_communication(Communicator& communicator, const Options& options) {
   if (communicator.rank() == 0)
     fmt::print("communication is {:.1f} % of a step of {} ({} pairs of {} steps, {} ranks)\n",
                100 * share, options.model, options.pairs, steps, communicator.size());
-  return {{"model", options.model}, {"steps", steps}, {"pairs", options.pairs}, {"share", share}};
+  return {{"model", options.model},
+          {"steps", steps},
+          {"together_seconds", together_seconds},
+          {"share", share},
+          {"overlap", name(together.session().overlap())},
+          {"partition", together.session().partition()}};
 }
 
 }  // namespace evenstep::bench

@@ -78,6 +78,7 @@ class Bench(job.JobTest):
                            12, ranks=3)["communication"]
         self.assertLess(found["share"], 1)
         self.assertGreaterEqual(found["steps"], 4)
+        self.assertEqual(sum(found["partition"]), 36)
 
     def test_sizers_overlap(self):
         rows = self.bench("--what", "sizers", "--overlap", "tests", "--pairs", 1, "--block-seconds", 0.05, "--model", "mlp",
