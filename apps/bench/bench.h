@@ -45,6 +45,9 @@ Json measure_balancing(Communicator& communicator, const Options& options);
 /// than steps that the ranks run each for itself, all at once.
 Json measure_communication(Communicator& communicator, const Options& options);
 
+/// Ways to wait, in turn: how much faster steps are than where ranks sleep.
+Json measure_waits(Communicator& communicator, const Options& options);
+
 /// Sizers in turn, where something outside makes the ranks unequal (scripts/throttle-lab).
 Json measure_sizers(Communicator& communicator, const Options& options);
 

@@ -52,8 +52,8 @@ thread_local Allocations allocations;
 
 namespace {
 
-constexpr const char* parts[] = {"all",     "allreduce",     "tail",  "overlap",
-                                 "balance", "communication", "sizers"};
+constexpr const char* parts[] = {"all",     "allreduce",     "tail",   "overlap",
+                                 "balance", "communication", "sizers", "waits"};
 constexpr const char* waits[] = {"auto", "spin", "yield", "sleep"};
 constexpr const char* overlaps[] = {"off", "tests", "thread", "auto"};
 
@@ -64,7 +64,7 @@ Options parse_options(int argc, char** argv) {
       "job, and sizers in turn.",
       "evenstep-bench");
   app.option_defaults()->always_capture_default();
-  app.add_option("--what", options.what, "to measure; all is all but the last two")
+  app.add_option("--what", options.what, "to measure; all is all but the last three")
       ->check(one_of(std::span(parts)));
   app.add_option("--wait", options.wait, "how a rank waits for the others")
       ->check(one_of(std::span(waits)));
@@ -85,7 +85,7 @@ Options parse_options(int argc, char** argv) {
       ->delimiter(',')
       ->check(one_of(lb::sizer_names()));
   app.add_option("--block-seconds", options.block_seconds,
-                 "of a turn of off, or with communication; the others run as many steps")
+                 "with the last three: of a turn of the first; the others run as many steps")
       ->check(real(0.01, 600));
   app.add_option("--overlap", options.overlap, "with --what sizers: of all that take turns")
       ->check(one_of(std::span(overlaps)));
@@ -113,6 +113,7 @@ void run(Communicator& communicator, const Options& options) {
   if (wanted("balance")) summary["balance"] = measure_balancing(communicator, options);
   if (options.what == "communication")
     summary["communication"] = measure_communication(communicator, options);
+  if (options.what == "waits") summary["waits"] = measure_waits(communicator, options);
   if (options.what == "sizers") summary["sizers"] = measure_sizers(communicator, options);
   if (communicator.rank() != 0) return;
   file.write(summary.dump(2) + "\n");

@@ -80,6 +80,12 @@ class Bench(job.JobTest):
         self.assertGreaterEqual(found["steps"], 4)
         self.assertEqual(sum(found["partition"]), 36)
 
+    def test_waits_take_turns(self):
+        rows = self.bench("--what", "waits", "--pairs", 2, "--block-seconds", 0.05, "--model", "softmax", "--batch", 12,
+                          ranks=3)["waits"]["waits"]
+        self.assertEqual([(row["wait"], len(row["seconds"])) for row in rows], [("sleep", 2), ("yield", 2), ("spin", 2)])
+        self.assertEqual(rows[0]["speed"], 1)
+
     def test_sizers_overlap(self):
         rows = self.bench("--what", "sizers", "--overlap", "tests", "--pairs", 1, "--block-seconds", 0.05, "--model", "mlp",
                           "--batch", 12)["sizers"]["sizers"]
