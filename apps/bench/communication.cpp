@@ -30,8 +30,7 @@ double sum(const std::vector<double>& values) {
 
 }  // namespace
 
-// Together they train as evenstep-train does unless told otherwise. Alone they have a network like
-// that: one that can end a share in a large chunk computes a little slower even where it does not.
+// Together they train as evenstep-train does unless told otherwise; alone with a network like that.
 Json measure_communication(Communicator& communicator, const Options& options) {
   const auto self =
       make_mpi_communicator(MPI_COMM_SELF, {.wait = "spin", .threads = threads_of(communicator)});

@@ -77,14 +77,35 @@ void MemoryPlan::choose_block(RegionState& region) {
   if (told) blocks_[region.block].taken.push_back(region.times);
 }
 
-void MemoryPlan::choose_blocks() {
+std::vector<MemoryPlan::Region> MemoryPlan::largest_first() const {
   std::vector<Region> roots;
   for (Region r = 0; r < regions_.size(); ++r) {
     if (root(r) == r && regions_[r].bytes > 0) roots.push_back(r);
   }
   std::ranges::stable_sort(roots, std::greater(), [&](Region r) { return regions_[r].bytes; });
+  return roots;
+}
+
+void MemoryPlan::choose_blocks() {
   blocks_.clear();
-  for (Region r : roots) choose_block(regions_[r]);
+  for (Region r : largest_first()) choose_block(regions_[r]);
+}
+
+/// A whole chunk needs no place by piece: what outlives a phase goes where those that do not leave
+/// room for it.
+void MemoryPlan::choose_whole_block(RegionState& region) {
+  region.whole_block = region.block;
+  if (region.kept || !blocks_[region.block].by_piece) return;
+  const auto fits = [&](const Block& block) {
+    return !block.by_piece && !block.taken.empty() && block.bytes >= region.bytes &&
+           std::ranges::none_of(block.taken,
+                                [&](const Times& taken) { return taken.overlap(region.times); });
+  };
+  const auto block = std::ranges::find_if(blocks_, fits);
+  region.whole_block = static_cast<std::size_t>(block - blocks_.begin());
+  if (block == blocks_.end())
+    blocks_.push_back({.bytes = blocks_[region.block].bytes, .taken = {}, .memory = {}});
+  blocks_[region.whole_block].taken.push_back(region.times);
 }
 
 std::size_t MemoryPlan::pieces_within(std::size_t most_bytes) const {
@@ -109,9 +130,11 @@ std::size_t MemoryPlan::commit(std::size_t pieces, std::size_t most_bytes) {
     phases_.clear();  // all may share
     choose_blocks();
   }
+  for (Region r : largest_first()) choose_whole_block(regions_[r]);
   for (Block& block : blocks_) allocate(block, pieces);
   for (Region r = 0; r < regions_.size(); ++r) {
     regions_[r].block = regions_[root(r)].block;
+    regions_[r].whole_block = regions_[root(r)].whole_block;
     for (dnnl::memory& view : regions_[r].views)
       view.set_data_handle(blocks_[regions_[r].block].memory.get());
   }
@@ -122,9 +145,10 @@ void MemoryPlan::select(Region region, std::size_t piece) {
   RegionState& state = regions_[region];
   if (state.piece == piece) return;
   state.piece = piece;
-  const Block& block = blocks_[state.block];
-  if (!block.by_piece) return;
-  void* place = static_cast<std::byte*>(block.memory.get()) + piece * block.bytes;
+  const bool whole = piece == whole_chunk;
+  const Block& block = blocks_[whole ? state.whole_block : state.block];
+  if (!block.by_piece && state.whole_block == state.block) return;
+  void* place = static_cast<std::byte*>(block.memory.get()) + (whole ? 0 : piece * block.bytes);
   for (dnnl::memory& view : state.views) view.set_data_handle(place);
 }
 

@@ -3,7 +3,8 @@
 // regions whose contents matter at different times of a chunk get the same block.
 //
 // A large chunk runs in pieces: all of them through one phase before the first enters the next.
-// What a piece leaves behind for a later phase has a place of its own for each piece.
+// What a piece leaves behind for a later phase has a place of its own for each piece. A chunk that
+// runs whole has it elsewhere, in memory that it shares as if there were no others.
 #pragma once
 
 #include <climits>
@@ -45,7 +46,8 @@ class MemoryPlan {
   /// the last view. Returns the number of pieces.
   std::size_t commit(std::size_t pieces = 1, std::size_t most_bytes = SIZE_MAX);
 
-  /// Points the views of `region` at its contents for this piece.
+  /// Points the views of `region` at its contents for this piece, or for a chunk that is not cut.
+  static constexpr std::size_t whole_chunk = SIZE_MAX;
   void select(Region region, std::size_t piece);
 
   Region regions() const { return regions_.size(); }
@@ -69,6 +71,7 @@ class MemoryPlan {
     Times times;
     bool kept = false;
     std::size_t block = 0;
+    std::size_t whole_block = 0;  // likewise, of a whole chunk
     std::vector<dnnl::memory> views;
     std::size_t piece = 0;  // that they point at
   };
@@ -81,8 +84,10 @@ class MemoryPlan {
 
   Region root(Region region) const;
   bool by_piece(const RegionState& region) const;
+  std::vector<Region> largest_first() const;
   void choose_blocks();
   void choose_block(RegionState& region);
+  void choose_whole_block(RegionState& region);
   std::size_t pieces_within(std::size_t most_bytes) const;
   void allocate(Block& block, std::size_t pieces);
 

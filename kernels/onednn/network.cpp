@@ -79,6 +79,7 @@ class OneDnnNetwork : public Network {
   std::int64_t forward_flops_ = 0;
   std::int64_t targets_ = 1;
   bool loaded_ = false;    // parameters
+  bool cut_ = false;       // whether the chunk runs in several pieces
   int forward_chunk_ = 0;  // size of the chunk that forward ran last, 0: not usable
   std::unique_ptr<SoftmaxCrossEntropy> loss_;
   std::span<float> images_;
@@ -185,7 +186,8 @@ OneDnnNetwork::Pieces OneDnnNetwork::pieces_of(int chunk_size) const {
 /// All that the layer works on is this piece's.
 void OneDnnNetwork::select(const PlacedLayer& placed, std::size_t piece) {
   context_.first_sample = first_sample(piece);
-  for (MemoryPlan::Region region : placed.regions) context_.plan.select(region, piece);
+  const std::size_t place = cut_ ? piece : MemoryPlan::whole_chunk;
+  for (MemoryPlan::Region region : placed.regions) context_.plan.select(region, place);
 }
 
 /// The part of a flat vector that begins at `first`.
@@ -224,6 +226,7 @@ LossSums OneDnnNetwork::evaluate(int chunk_size) {
 LossSums OneDnnNetwork::run(int chunk_size, void (Layer::*step)(std::size_t)) {
   const Pieces pieces = pieces_of(chunk_size);
   if (!loaded_) throw std::logic_error("a chunk before load_parameters");
+  cut_ = pieces.count > 1;
   start_lap();
   LossSums sums;
   for (std::size_t piece = 0; piece < pieces.count; ++piece) {
