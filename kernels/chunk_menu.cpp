@@ -18,4 +18,15 @@ ChunkMenu::ChunkMenu(int usual, int last) {
   largest_ = std::max(usual, last / usual * usual);
 }
 
+std::vector<double> last_parts(const ChunkMenu& menu, int largest, double mean) {
+  std::vector<double> parts = {0};
+  double last = menu.usual();
+  for (double part : {0.25, 0.5, 1.0})
+    if (const double samples = std::min<double>(part * mean, largest); samples > last) {
+      parts.push_back(part);
+      last = samples;
+    }
+  return parts;
+}
+
 }  // namespace evenstep::kernels

@@ -54,4 +54,11 @@ class ChunkMenu {
   int largest_;
 };
 
+/// Parts of a share that its last chunk may take: 0, no larger than the others, which is the
+/// fastest where nothing overlaps, and then what differs where a mean share has `mean` samples and
+/// a chunk at most `largest`. A part and not a number of samples, so that ranks that finish
+/// backward together have their first gradients together, too: what is best for communication that
+/// lasts longer than backward is best for one that does not.
+std::vector<double> last_parts(const ChunkMenu& menu, int largest, double mean);
+
 }  // namespace evenstep::kernels

@@ -274,7 +274,8 @@ def time_ranks(options, model, dtype, ranks):
                   "--momentum", 0, "--eval", "off", "--threads", 1, "--summary", summary.name]], [{}])
         told = json.loads(pathlib.Path(summary.name).read_text())
         return {"samples_per_second": told["samples_per_second"],
-                "communication": communication(options, model, dtype, ranks), "megabytes": max(rank["peak_bytes"] for rank in told["ranks"]) / 2 ** 20}
+                "communication": communication(options, model, dtype, ranks),
+                "megabytes": max(rank["peak_bytes"] for rank in told["ranks"]) / 2 ** 20}
 
 
 def communication(options, model, dtype, ranks):

@@ -76,19 +76,9 @@ void Work::run_share(std::int64_t samples, int chunk_at_end, std::span<float> gr
   });
 }
 
-// As evenstep-train does.
 std::vector<double> last_parts(const Work& work, const Options& options) {
   const kernels::ChunkMenu& menu = work.network->menu();
-  std::vector<double> parts = {0};
-  double last = menu.usual();
-  for (double part : {0.25, 0.5, 1.0})
-    if (const double samples =
-            std::min<double>(part * static_cast<double>(options.batch), menu.largest());
-        samples > last) {
-      parts.push_back(part);
-      last = samples;
-    }
-  return parts;
+  return kernels::last_parts(menu, menu.largest(), static_cast<double>(options.batch));
 }
 
 Job::Job(Communicator& communicator, const Options& options, Work& work, const std::string& balance,

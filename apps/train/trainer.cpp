@@ -40,25 +40,15 @@ LastChunk last_chunk_of(const Options& options, int ranks) {
   return {static_cast<int>(std::min(largest, 2 * options.step_batch() / ranks)), bytes};
 }
 
-// Parts of a share that its last chunk may take: 0, no larger than the others, which is the fastest
-// where nothing overlaps, and then what differs on any rank. A part and not a number of samples, so
-// that ranks that finish backward together have their first gradients together, too: what is best
-// for communication that lasts longer than backward is best for one that does not.
+// By a network's largest chunk, which memory limits, of all ranks.
 std::vector<double> last_parts(const kernels::ChunkMenu& menu, const Options& options,
                                Communicator& communicator) {
   if (options.last_chunk > 0) return {1};
   int largest = menu.largest();
   for (const std::string& text : communicator.gather(std::to_string(largest)))
     largest = std::max(largest, std::stoi(text));
-  const double mean = static_cast<double>(options.step_batch()) / communicator.size();
-  std::vector<double> parts = {0};
-  double last = menu.usual();
-  for (double part : {0.25, 0.5, 1.0})
-    if (const double samples = std::min<double>(part * mean, largest); samples > last) {
-      parts.push_back(part);
-      last = samples;
-    }
-  return parts;
+  return kernels::last_parts(menu, largest,
+                             static_cast<double>(options.step_batch()) / communicator.size());
 }
 
 std::string_view layer_of(const kernels::ParameterRange& range) {

@@ -65,8 +65,7 @@ void MemoryPlan::choose_block(RegionState& region) {
   const bool own_places = by_piece(region);
   const auto fits = [&](const Block& block) {
     return told && block.by_piece == own_places && !block.taken.empty() &&
-           std::ranges::none_of(block.taken,
-                                [&](const Times& taken) { return taken.overlap(region.times); });
+           block.is_free(region.times);
   };
   const auto block = std::ranges::find_if(blocks_, fits);
   region.block = static_cast<std::size_t>(block - blocks_.begin());
@@ -98,8 +97,7 @@ void MemoryPlan::choose_whole_block(RegionState& region) {
   if (region.kept || !blocks_[region.block].by_piece) return;
   const auto fits = [&](const Block& block) {
     return !block.by_piece && !block.taken.empty() && block.bytes >= region.bytes &&
-           std::ranges::none_of(block.taken,
-                                [&](const Times& taken) { return taken.overlap(region.times); });
+           block.is_free(region.times);
   };
   const auto block = std::ranges::find_if(blocks_, fits);
   region.whole_block = static_cast<std::size_t>(block - blocks_.begin());

@@ -7,6 +7,7 @@
 // runs whole has it elsewhere, in memory that it shares as if there were no others.
 #pragma once
 
+#include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <cstdlib>
@@ -79,6 +80,9 @@ class MemoryPlan {
     std::size_t bytes = 0;
     bool by_piece = false;  // it has a place for each piece
     std::vector<Times> taken;
+    bool is_free(const Times& times) const {
+      return std::ranges::none_of(taken, [&](const Times& t) { return t.overlap(times); });
+    }
     std::unique_ptr<void, Free> memory;
   };
 

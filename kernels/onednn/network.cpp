@@ -68,6 +68,7 @@ class OneDnnNetwork : public Network {
   std::size_t first_sample(std::size_t piece) const {
     return piece * static_cast<std::size_t>(menu().usual());
   }
+  std::size_t place_of(std::size_t piece) const { return cut_ ? piece : MemoryPlan::whole_chunk; }
   void select(const PlacedLayer& placed, std::size_t piece);
   void check_count(std::size_t given) const;
 
@@ -186,8 +187,7 @@ OneDnnNetwork::Pieces OneDnnNetwork::pieces_of(int chunk_size) const {
 /// All that the layer works on is this piece's.
 void OneDnnNetwork::select(const PlacedLayer& placed, std::size_t piece) {
   context_.first_sample = first_sample(piece);
-  const std::size_t place = cut_ ? piece : MemoryPlan::whole_chunk;
-  for (MemoryPlan::Region region : placed.regions) context_.plan.select(region, place);
+  for (MemoryPlan::Region region : placed.regions) context_.plan.select(region, place_of(piece));
 }
 
 /// The part of a flat vector that begins at `first`.
@@ -241,7 +241,7 @@ LossSums OneDnnNetwork::run_piece(std::size_t size, std::size_t piece,
                                   void (Layer::*step)(std::size_t)) {
   const std::size_t first = first_sample(piece);
   if (context_.dtype == Dtype::bf16) {
-    context_.plan.select(input_.values_region, piece);
+    context_.plan.select(input_.values_region, place_of(piece));
     loops::to_bf16(
         staged_images_.data() + first * static_cast<std::size_t>(options_.input.elements()),
         data<loops::Bf16>(input_.values[size]), input_.counts[size]);
