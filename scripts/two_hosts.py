@@ -1,4 +1,5 @@
 """Two hosts on this machine, joined by a link of their own: network namespaces, for jobs of Open MPI 5."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -56,11 +57,7 @@ class TwoHosts:
                 sh(f"tc -n {name} qdisc replace dev {device} root tbf rate {self.mbit}mbit burst 256kb latency 50ms")
 
     def __exit__(self, *_):
-        for process in self.processes():
-            try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        self.kill_all()
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
@@ -68,6 +65,11 @@ class TwoHosts:
         """Ids of all that run on them."""
         return [int(process) for name in self.names
                 for process in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()]
+
+    def kill_all(self):
+        for process in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def mpirun(self, ranks=(1, 1)):
         """Words for `ranks` on each, before those of a program: the first host's ranks are the first. Needs

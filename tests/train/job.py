@@ -203,7 +203,10 @@ def has_fashion_mnist():
 
 def process_of_rank(rank, processes):
     for process in processes:
-        environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        try:
+            environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            continue
         if {b"OMPI_COMM_WORLD_RANK=%d" % rank, b"PMI_RANK=%d" % rank} & set(environment):
             return process
     return None

@@ -1,4 +1,5 @@
 """A rank that all others wait for is named, with its host and what it was at; in the end the job is ended."""
+import contextlib
 import os
 import pathlib
 import re
@@ -104,10 +105,15 @@ class Stalls(job.JobTest):
     def stop_behind_a_link(self, hosts, rank):
         running = self.start_long_job("--inject", f"{rank}:forward:200", "--stall-warn", 1, "--stall-abort", 3,
                                       launcher=hosts.mpirun((1, 2)), env=two_hosts.ENVIRONMENT)
-        os.kill(job.process_of_rank(rank, hosts.processes()), signal.SIGSTOP)
-        running.process.wait(60)
-        job.wait_until(lambda: not hosts.processes(), 30)
-        result = running.end(0)
+        try:
+            os.kill(job.process_of_rank(rank, hosts.processes()), signal.SIGSTOP)
+            job.wait_until(lambda: all(job.process_of_rank(r, hosts.processes()) is None for r in range(3)))
+            # Once in some 60 times two daemons of Open MPI 5.0.11 wait for each other for good when ranks are gone.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.process.wait(20)
+        finally:
+            hosts.kill_all()
+        result = running.end(10)
         self.assertNotEqual(result.rc, 0, result)
         named = rf"rank {rank} on {hosts.names[rank > 0]} \(stopped or dead; last phase: [a-z-]+ of step \d+\)"
         if rank == 0:  # alone on its host: nobody is left there to tell
