@@ -201,6 +201,11 @@ def has_fashion_mnist():
     return (DEBIAN_FASHION_MNIST / "train-images-idx3-ubyte.gz").exists()
 
 
+def dtypes():
+    """Types that networks can be built for on this processor: oneDNN's bf16 needs AVX-512."""
+    return ["f32", "bf16"] if "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text() else ["f32"]
+
+
 def process_of_rank(rank, processes):
     for process in processes:
         try:

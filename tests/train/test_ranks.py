@@ -39,7 +39,7 @@ class AnyNumberOfRanks(job.JobTest):
 
     def test_every_model_and_dtype(self):
         for model in ("softmax", "mlp", "cnn"):
-            for dtype in ("f32", "bf16"):
+            for dtype in job.dtypes():
                 with self.subTest(model=model, dtype=dtype):
                     self.check(3, 4, "--model", model, "--dtype", dtype)  # of 4 on 3: shares of 1 and 2
 
