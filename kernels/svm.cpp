@@ -41,6 +41,22 @@ EVENSTEP_MULTIVERSION double margin(std::span<const SparseEntry> row, const floa
   return sum;
 }
 
+/// A row's columns differ: reads need not wait for the writes before them, of which the processor
+/// often cannot tell in time that they go elsewhere.
+void add(float slope, std::span<const SparseEntry> row, float* gradients) {
+  constexpr std::size_t at_once = 8;
+  std::size_t i = 0;
+  for (; i + at_once <= row.size(); i += at_once) {
+    float sums[at_once];
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < at_once; ++k)
+      sums[k] = gradients[row[i + k].column] + slope * row[i + k].value;
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < at_once; ++k) gradients[row[i + k].column] = sums[k];
+  }
+  for (; i < row.size(); ++i) gradients[row[i].column] += slope * row[i].value;
+}
+
 }  // namespace
 
 LinearSvm::LinearSvm(std::int64_t columns, float constant)
@@ -87,7 +103,7 @@ void LinearSvm::backward(int chunk_size, Pass pass, std::span<float> gradients,
     const float slope = slopes_[i];
     if (slope == 0) continue;
     slope_sum += slope;
-    for (const SparseEntry& entry : rows_[i]) gradients[entry.column] += slope * entry.value;
+    add(slope, rows_[i], gradients.data());
   }
   gradients.back() += constant_ * slope_sum;
   if (profile_ != nullptr) {

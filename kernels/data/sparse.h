@@ -20,7 +20,7 @@ struct SparseRows {
   std::int64_t columns = 0;               ///< every entry's column is below it
   std::array<double, 2> label_values{};   ///< in the file: the lower (here -1), the upper (1)
   std::span<const std::uint64_t> starts;  ///< rows + 1: where each row's entries begin
-  std::span<const SparseEntry> entries;   ///< columns ascend within a row
+  std::span<const SparseEntry> entries;   ///< columns ascend within a row: none is there twice
   std::span<const std::int8_t> labels;    ///< -1 or 1
   std::span<const std::uint32_t> in_file =
       {};  ///< of a training set, by column: its number in the file
