@@ -102,6 +102,16 @@ class LmWorkload final : public Workload {
     stage(at, parts_.training_tokens + index * lm_.gpt.context);
   }
 
+  std::unique_ptr<Prefetcher> start_prefetch(std::int64_t most_samples) override {
+    if (!file_.is_mapped()) return nullptr;
+    return std::make_unique<Prefetcher>(
+        [this](std::int64_t epoch, std::int64_t position, std::span<float> /*out*/) {
+          file_.page_in(sampler_.at(epoch, position) * lm_.gpt.context, lm_.gpt.context + 1);
+          return 0;
+        },
+        0, most_samples);
+  }
+
  private:
   /// The tokens from `first` on; the label of each is the next one.
   void stage(int at, std::int64_t first) {

@@ -6,6 +6,7 @@
 #include "evenstep/error.h"
 #include "evenstep/sampler.h"
 #include "kernels/data/libsvm.h"
+#include "kernels/data/mapped_file.h"
 #include "kernels/svm.h"
 
 namespace evenstep::train {
@@ -20,6 +21,7 @@ class SvmWorkload final : public Workload {
  public:
   SvmWorkload(const SvmOptions& svm, const Options& options)
       : train_(read_training(svm)),
+        mapped_(!svm.cache.empty()),
         sampler_(train_.rows(), options.seed),
         model_(train_.columns, static_cast<float>(svm.bias)) {
     if (options.evaluate && !svm.test.empty()) test_ = kernels::read_libsvm_test(svm.test, train_);
@@ -45,8 +47,20 @@ class SvmWorkload final : public Workload {
   }
   void load_test(int at, std::int64_t index) override { model_.stage(at, test_, index); }
 
+  std::unique_ptr<Prefetcher> start_prefetch(std::int64_t most_samples) override {
+    if (!mapped_) return nullptr;
+    return std::make_unique<Prefetcher>(
+        [this](std::int64_t epoch, std::int64_t position, std::span<float> /*out*/) {
+          const auto row = std::as_bytes(train_.row(sampler_.at(epoch, position)));
+          kernels::page_in({reinterpret_cast<const std::uint8_t*>(row.data()), row.size()});
+          return 0;
+        },
+        0, most_samples);
+  }
+
  private:
   kernels::SparseRows train_;
+  bool mapped_;
   kernels::SparseRows test_;
   Sampler sampler_;
   kernels::LinearSvm model_;

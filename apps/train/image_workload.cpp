@@ -10,7 +10,6 @@
 #include "kernels/data/synthetic.h"
 #include "kernels/models.h"
 #include "train/options.h"
-#include "train/prefetcher.h"
 
 namespace evenstep::train {
 namespace {
@@ -19,8 +18,6 @@ std::string check_model(const std::string& name) {
   if (name == "gpt") return "'gpt' is trained by evenstep-lm";
   return one_of(kernels::model_names())(name);
 }
-
-constexpr const char* auto_on_off[] = {"auto", "on", "off"};
 
 constexpr std::string_view synthetic = "synthetic";
 constexpr std::size_t most_prefetched_bytes = 128 << 20;  // of a step
@@ -93,7 +90,8 @@ class ImageWorkload final : public Workload {
   std::int64_t test_samples() const override { return images_.test ? images_.test->samples() : 0; }
   void load(int at, std::int64_t epoch, std::int64_t position) override {
     int& label = network_->labels()[static_cast<std::size_t>(at)];
-    const auto ahead = prefetcher_ ? prefetcher_->find(epoch, position) : Prefetcher::Sample();
+    const auto ahead =
+        prefetcher_ != nullptr ? prefetcher_->find(epoch, position) : Prefetcher::Sample();
     if (ahead.input.empty()) {
       label = decode(epoch, position, bytes_, image(at));
     } else {
@@ -108,23 +106,17 @@ class ImageWorkload final : public Workload {
     network_->labels()[static_cast<std::size_t>(at)] = images_.test->label(index);
   }
 
-  Prefetch prefetch() const override {
-    if (options_.prefetch == "auto") return Prefetch::automatic;
-    return options_.prefetch == "on" ? Prefetch::on : Prefetch::off;
-  }
-  void start_prefetch(std::int64_t most_samples) override {
+  std::unique_ptr<Prefetcher> start_prefetch(std::int64_t most_samples) override {
     loader_bytes_.resize(elements());
     const auto room = static_cast<std::int64_t>(most_prefetched_bytes / sizeof(float) / elements());
-    prefetcher_ = std::make_unique<Prefetcher>(
+    auto prefetcher = std::make_unique<Prefetcher>(
         [this](std::int64_t epoch, std::int64_t position, std::span<float> out) {
           return decode(epoch, position, loader_bytes_, out);
         },
         elements(), std::clamp<std::int64_t>(room, 1, most_samples));
+    prefetcher_ = prefetcher.get();
+    return prefetcher;
   }
-  void foresee(std::int64_t epoch, std::int64_t first, std::int64_t count) override {
-    if (prefetcher_) prefetcher_->begin_step(epoch, first, count);
-  }
-  std::int64_t loader_cpu_ns() const override { return prefetcher_ ? prefetcher_->cpu_ns() : 0; }
 
  private:
   const kernels::ImageSource& train() const { return *images_.train; }
@@ -149,7 +141,7 @@ class ImageWorkload final : public Workload {
   std::vector<std::uint8_t> bytes_;         // of one image
   std::vector<std::uint8_t> loader_bytes_;  // likewise, for the prefetcher's thread
   std::unique_ptr<kernels::Network> network_;
-  std::unique_ptr<Prefetcher> prefetcher_;  // last: it ends before what it uses
+  const Prefetcher* prefetcher_ = nullptr;  // the trainer's
 };
 
 }  // namespace
@@ -161,10 +153,6 @@ void add_image_options(CLI::App& app, ImageOptions& options) {
                  "synthetic: made-up images of the shape that the model was published for");
   app.add_option("--augment", options.augment,
                  "train on random crops and mirror images; auto: of CIFAR")
-      ->check(one_of(std::span(auto_on_off)));
-  app.add_option("--prefetch", options.prefetch,
-                 "decode the next step's samples on a thread; auto: where a core is to spare and "
-                 "loading takes more than a hundredth of a step")
       ->check(one_of(std::span(auto_on_off)));
   add_dtype_option(app, options.dtype);
   app.add_option("--label-smoothing", options.label_smoothing,

@@ -13,8 +13,7 @@ struct ImageOptions {
   std::string model = "cnn";
   std::string data = "/usr/share/datasets/fashion-mnist";
   std::string dtype = "f32";
-  std::string augment = "auto";   ///< on, off, or auto: where it is usual
-  std::string prefetch = "auto";  ///< on, off, or auto: where it is worth it
+  std::string augment = "auto";  ///< on, off, or auto: where it is usual
   double label_smoothing = 0;
 };
 

@@ -109,6 +109,10 @@ void add_job_options(CLI::App& app, Options& o, Texts& texts) {
       ->check(whole(0, INT64_MAX));
   app.add_option("--eval", texts.eval, "test accuracy after each epoch and at the end")
       ->check(one_of(std::span(on_off)));
+  app.add_option("--prefetch", o.prefetch,
+                 "read and decode the next step's samples on a thread; auto: where a core is to "
+                 "spare and loading takes more than a hundredth of a step")
+      ->check(one_of(std::span(auto_on_off)));
   app.add_option("--threads", o.threads,
                  "a rank computes with; default: OMP_NUM_THREADS, or its part of the node's cores")
       ->check(whole(1, 4096));

@@ -25,6 +25,8 @@ struct Injection {
   std::int64_t last_step = INT64_MAX;
 };
 
+inline constexpr const char* auto_on_off[] = {"auto", "on", "off"};
+
 struct Options {
   std::int64_t global_batch = 128;
   std::int64_t accumulate = 1;  ///< global batches in one step
@@ -42,6 +44,7 @@ struct Options {
   double bucket_mb = 0;               ///< 0: measured
   std::int64_t last_chunk = 0;        ///< samples; 0: measured; 1: no larger than the others
   LastChunk largest_last_chunk = {};  ///< what that comes to for a model
+  std::string prefetch = "auto";      ///< on, off, or auto: where it is worth it
   int threads = 0;                    ///< 0: this rank's part of the node's cores
   OptimizerOptions optimizer;
   ScheduleOptions schedule;

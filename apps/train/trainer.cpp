@@ -84,8 +84,8 @@ Trainer::Trainer(Communicator& communicator, Options options, const MakeWorkload
 
 void Trainer::set_up_locally(const MakeWorkload& make_workload) {
   check_against_world(options_, communicator_.size());
-  slowdown_ = std::make_unique<Slowdown>(options_, communicator_.rank(),
-                                         [this] { return workload_->loader_cpu_ns(); });
+  slowdown_ = std::make_unique<Slowdown>(
+      options_, communicator_.rank(), [this] { return prefetcher_ ? prefetcher_->cpu_ns() : 0; });
   options_.largest_last_chunk = last_chunk_of(options_, communicator_.size());
   workload_ = make_workload(options_);
   refuse_more_than(options_.step_batch(), workload_->samples());
@@ -148,7 +148,8 @@ void Trainer::set_up_session() {
                                       });
   session_ = std::make_unique<Session>(communicator_, options);
   session_->watch_parameters(parameters_);
-  if (workload_->prefetch() == Prefetch::on) start_prefetch();
+  may_prefetch_ = options_.prefetch == "auto";
+  if (options_.prefetch == "on") start_prefetch();
 }
 
 void Trainer::load_any() {
@@ -158,18 +159,18 @@ void Trainer::load_any() {
 
 // By the partition now in force: if another comes, the difference is decoded when it is needed.
 void Trainer::foresee_samples(std::int64_t step, const Share& share) {
-  if (!prefetches_) return;
-  if (step == total_steps_) return workload_->foresee(0, 0, 0);
+  if (!prefetcher_) return;
+  if (step == total_steps_) return prefetcher_->begin_step(0, 0, 0);
   const Batch batch = batch_of(step);
   // A short batch has other shares, about in proportion.
   const std::int64_t first = share.offset * batch.samples / share.batch;
   const std::int64_t end = (share.offset + share.count) * batch.samples / share.batch;
-  workload_->foresee(batch.epoch, batch.position + first, end - first);
+  prefetcher_->begin_step(batch.epoch, batch.position + first, end - first);
 }
 
 void Trainer::start_prefetch() {
-  workload_->start_prefetch(options_.step_batch());
-  prefetches_ = true;
+  prefetcher_ = workload_->start_prefetch(options_.step_batch());
+  may_prefetch_ = false;
 }
 
 // For this rank alone, since it changes no result. Measured with mlp: where loading took 6 % of a
@@ -179,7 +180,7 @@ void Trainer::consider_prefetch(std::int64_t step) {
   constexpr std::int64_t first = 3;
   constexpr std::int64_t last = 12;
   constexpr std::int64_t dear = 100;  // a part of own time
-  if (prefetches_ || step < first || workload_->prefetch() != Prefetch::automatic) return;
+  if (!may_prefetch_ || step < first) return;
   if (step <= last) {
     load_ns_ += session_->phase_ns()[static_cast<std::size_t>(Phase::load)];
     own_ns_ += session_->own_ns();
@@ -373,10 +374,10 @@ void Trainer::evaluate(std::int64_t step) {
 
 void Trainer::finish(double wall_seconds) {
   progress_->clear();
-  Summary summary = gather_summary({communicator_, *session_, *statistics_, parameters_,
-                                    model().trained_count(), options_, *workload_, wall_seconds,
-                                    last_loss_, test_loss_, test_accuracy_, collectives_per_step_,
-                                    last_chunk(mean_share()), prefetches_, skipped_steps_});
+  Summary summary = gather_summary(
+      {communicator_, *session_, *statistics_, parameters_, model().trained_count(), options_,
+       *workload_, wall_seconds, last_loss_, test_loss_, test_accuracy_, collectives_per_step_,
+       last_chunk(mean_share()), prefetcher_ != nullptr, skipped_steps_});
   log_->finish(summary.last_wait_ns);
   if (communicator_.rank() == 0) {
     print_table(summary, workload_->unit());

@@ -74,6 +74,7 @@ class Trainer {
   Communicator& communicator_;
   Options options_;
   std::unique_ptr<Workload> workload_;
+  std::unique_ptr<Prefetcher> prefetcher_;  // after the workload: it ends before what it uses
   std::optional<kernels::Profile> profile_;
   std::vector<float, HugePageAllocator<float>> parameters_;
   std::vector<double> last_parts_;  // by the session's ways to run backward
@@ -91,8 +92,8 @@ class Trainer {
   std::int64_t counted_from_ = 0;
   double collectives_per_step_ = 0;
   bool overlap_told_ = false;
-  bool prefetches_ = false;
-  std::int64_t load_ns_ = 0;  // of the steps that --prefetch auto goes by, and all own time
+  bool may_prefetch_ = false;  // where it is worth it
+  std::int64_t load_ns_ = 0;   // of the steps that --prefetch auto goes by, and all own time
   std::int64_t own_ns_ = 0;
 
   OutputFile summary_file_;

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "kernels/network.h"
+#include "train/prefetcher.h"
 
 namespace evenstep::train {
-
-/// Whether samples are decoded ahead on a thread; automatic: where that is worth it.
-enum class Prefetch { off, on, automatic };
 
 /// Up to how many samples a share's last chunk may be larger, as long as it takes no more memory.
 struct LastChunk {
@@ -47,15 +45,11 @@ class Workload {
   /// Likewise a test sample, by its index.
   virtual void load_test(int at, std::int64_t index) = 0;
 
-  /// What was asked for; off where nothing can be decoded ahead.
-  virtual Prefetch prefetch() const { return Prefetch::off; }
-  /// From now on up to `most_samples` of each step are decoded ahead, as foresee() says.
-  virtual void start_prefetch(std::int64_t /*most_samples*/) {}
-  /// At the start of each step: the next one will load, as far as can be known, those at `count`
-  /// positions from `first` of `epoch`.
-  virtual void foresee(std::int64_t /*epoch*/, std::int64_t /*first*/, std::int64_t /*count*/) {}
-  /// CPU time, so far, of threads that decode ahead.
-  virtual std::int64_t loader_cpu_ns() const { return 0; }
+  /// Starts a thread that loads up to `most_samples` of each step ahead, by begin_step() of what is
+  /// returned, which must outlive the last load(). Null: there is nothing to do ahead.
+  virtual std::unique_ptr<Prefetcher> start_prefetch(std::int64_t /*most_samples*/) {
+    return nullptr;
+  }
 };
 
 }  // namespace evenstep::train

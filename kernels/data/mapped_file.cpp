@@ -45,4 +45,12 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
 }
 
+void page_in(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t page_bytes = 4096;  // or larger
+  if (bytes.empty()) return;
+  const volatile std::uint8_t* at = bytes.data();
+  for (std::size_t i = 0; i < bytes.size(); i += page_bytes) static_cast<void>(at[i]);
+  static_cast<void>(at[bytes.size() - 1]);
+}
+
 }  // namespace evenstep::kernels

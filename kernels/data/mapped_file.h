@@ -22,4 +22,7 @@ class MappedFile {
   std::span<const std::uint8_t> bytes_;
 };
 
+/// Reads a byte of each page of `bytes`, so that a later reader need not wait for the system.
+void page_in(std::span<const std::uint8_t> bytes);
+
 }  // namespace evenstep::kernels

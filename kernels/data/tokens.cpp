@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::size_t piece_bytes = 1 << 20;
 
+std::size_t bytes_of(TokenFile::Kind kind) { return kind == TokenFile::Kind::uint16 ? 2 : 1; }
+
 std::vector<std::uint8_t> read_all(const std::filesystem::path& path) {
   ByteReader reader(path);
   std::vector<std::uint8_t> bytes;
@@ -45,8 +47,9 @@ TokenFile::TokenFile(const std::filesystem::path& path, Kind kind, std::int64_t 
     const auto mapped = std::make_shared<const MappedFile>(path);
     bytes_ = mapped->bytes();
     storage_ = mapped;
+    mapped_ = true;
   }
-  const std::size_t token_bytes = kind == Kind::uint16 ? 2 : 1;
+  const std::size_t token_bytes = bytes_of(kind);
   if (bytes_.empty()) fail("is empty; tokens were expected");
   if (bytes_.size() % token_bytes != 0)
     fail(
@@ -66,6 +69,12 @@ void TokenFile::read(std::int64_t first, std::span<std::int32_t> out) const {
   const auto start = static_cast<std::size_t>(first);
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = kind_ == Kind::text ? bytes_[start + i] : uint16_at(bytes_, start + i);
+}
+
+void TokenFile::page_in(std::int64_t first, std::int64_t count) const {
+  const std::size_t token_bytes = bytes_of(kind_);
+  kernels::page_in(bytes_.subspan(static_cast<std::size_t>(first) * token_bytes,
+                                  static_cast<std::size_t>(count) * token_bytes));
 }
 
 std::uint32_t TokenFile::checksum() const {

@@ -21,11 +21,16 @@ class TokenFile {
   std::int64_t size() const { return size_; }
   /// Writes tokens [first, first + out.size()) of the sequence, which must have them.
   void read(std::int64_t first, std::span<std::int32_t> out) const;
+  /// Whether read() may have to wait for the file.
+  bool is_mapped() const { return mapped_; }
+  /// Brings those tokens into memory. Thread safe, as is read().
+  void page_in(std::int64_t first, std::int64_t count) const;
   /// crc32 of the file's bytes, after decompression.
   std::uint32_t checksum() const;
 
  private:
   Kind kind_;
+  bool mapped_ = false;
   std::span<const std::uint8_t> bytes_;
   std::shared_ptr<const void> storage_;
   std::int64_t size_ = 0;
