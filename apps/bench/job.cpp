@@ -6,7 +6,7 @@
 #include <random>
 
 #include "evenstep/mpi.h"
-#include "train/calibration.h"
+#include "training/calibration.h"
 
 namespace evenstep::bench {
 namespace {

@@ -1,6 +1,6 @@
 // evenstep-lm: trains a GPT on a text or a file of tokens on all ranks of an MPI job, balanced.
 #include "lm/workload.h"
-#include "train/program.h"
+#include "training/program.h"
 
 int main(int argc, char** argv) {
   namespace train = evenstep::train;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "kernels/gpt.h"
-#include "train/options.h"
-#include "train/workload.h"
+#include "training/options.h"
+#include "training/workload.h"
 
 namespace evenstep::train {
 

@@ -2,7 +2,7 @@
 // balanced. It solves the primal by mini-batches: the average over a global batch does not depend
 // on how its rows are shared out, as the steps of dual solvers do (LIBLINEAR's own, CoCoA).
 #include "svm/workload.h"
-#include "train/program.h"
+#include "training/program.h"
 
 int main(int argc, char** argv) {
   namespace train = evenstep::train;

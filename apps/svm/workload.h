@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "train/options.h"
-#include "train/workload.h"
+#include "training/options.h"
+#include "training/workload.h"
 
 namespace evenstep::train {
 

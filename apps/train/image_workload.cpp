@@ -9,7 +9,7 @@
 #include "kernels/data/images.h"
 #include "kernels/data/synthetic.h"
 #include "kernels/models.h"
-#include "train/options.h"
+#include "training/options.h"
 
 namespace evenstep::train {
 namespace {

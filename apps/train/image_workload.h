@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "train/workload.h"
+#include "training/workload.h"
 
 namespace evenstep::train {
 

@@ -1,6 +1,6 @@
 // evenstep-train: trains a network on all ranks of an MPI job, balanced.
 #include "train/image_workload.h"
-#include "train/program.h"
+#include "training/program.h"
 
 int main(int argc, char** argv) {
   namespace train = evenstep::train;

@@ -1,5 +1,5 @@
 // The loader: gives what was asked for, bit by bit, holds up nobody, and ends in every state.
-#include "train/prefetcher.h"
+#include "training/prefetcher.h"
 
 #include <doctest/doctest.h>
 

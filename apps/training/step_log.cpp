@@ -1,4 +1,4 @@
-#include "train/step_log.h"
+#include "training/step_log.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/options.h"
+#include "training/options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "train/progress.h"
+#include "training/progress.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "evenstep/session.h"
-#include "train/options.h"
-#include "train/statistics.h"
-#include "train/workload.h"
+#include "training/options.h"
+#include "training/statistics.h"
+#include "training/workload.h"
 
 namespace evenstep::train {
 

@@ -12,7 +12,7 @@
 
 #include "evenstep/optimizer.h"
 #include "evenstep/session.h"
-#include "train/workload.h"
+#include "training/workload.h"
 
 namespace evenstep::train {
 

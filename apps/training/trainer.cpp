@@ -1,4 +1,4 @@
-#include "train/trainer.h"
+#include "training/trainer.h"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "evenstep/version.h"
-#include "train/calibration.h"
-#include "train/profile_report.h"
-#include "train/summary.h"
+#include "training/calibration.h"
+#include "training/profile_report.h"
+#include "training/summary.h"
 
 namespace evenstep::train {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/network.h"
-#include "train/prefetcher.h"
+#include "training/prefetcher.h"
 
 namespace evenstep::train {
 

@@ -1,4 +1,4 @@
-#include "train/calibration.h"
+#include "training/calibration.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

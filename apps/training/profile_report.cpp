@@ -1,4 +1,4 @@
-#include "train/profile_report.h"
+#include "training/profile_report.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/prefetcher.h"
+#include "training/prefetcher.h"
 
 #include <pthread.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "evenstep/session.h"
-#include "train/statistics.h"
+#include "training/statistics.h"
 
 namespace evenstep::train {
 

@@ -1,4 +1,4 @@
-#include "train/slowdown.h"
+#include "training/slowdown.h"
 
 #include <algorithm>
 #include <ctime>

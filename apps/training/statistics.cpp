@@ -1,4 +1,4 @@
-#include "train/statistics.h"
+#include "training/statistics.h"
 
 #include <algorithm>
 

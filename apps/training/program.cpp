@@ -1,4 +1,4 @@
-#include "train/program.h"
+#include "training/program.h"
 
 #include <algorithm>
 #include <cstdlib>

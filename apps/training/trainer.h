@@ -10,12 +10,12 @@
 #include "evenstep/mpi.h"
 #include "kernels/profile.h"
 #include "runtime/huge_pages.h"
-#include "train/options.h"
-#include "train/progress.h"
-#include "train/slowdown.h"
-#include "train/statistics.h"
-#include "train/step_log.h"
-#include "train/workload.h"
+#include "training/options.h"
+#include "training/progress.h"
+#include "training/slowdown.h"
+#include "training/statistics.h"
+#include "training/step_log.h"
+#include "training/workload.h"
 
 namespace evenstep::train {
 

@@ -1,7 +1,7 @@
 // The main function of a training program.
 #pragma once
 
-#include "train/trainer.h"
+#include "training/trainer.h"
 
 namespace evenstep::train {
 

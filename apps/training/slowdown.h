@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "evenstep/session.h"
-#include "train/options.h"
+#include "training/options.h"
 
 namespace evenstep::train {
 

@@ -1,4 +1,4 @@
-#include "train/summary.h"
+#include "training/summary.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
