@@ -145,6 +145,18 @@ std::vector<Turn> take_turns(Job& base, Job& other, int pairs) {
   return turns;
 }
 
+std::vector<std::vector<double>> take_rounds(std::span<Job* const> jobs, int steps, int rounds) {
+  const std::size_t count = jobs.size();
+  std::vector<std::vector<double>> seconds(count);
+  for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
+    for (std::size_t turn = 0; turn < count; ++turn) {
+      const std::size_t step = round % 2 == 0 ? turn : count - 1 - turn;
+      const std::size_t job = (round / 2 + step) % count;
+      seconds[job].push_back(jobs[job]->run(steps));
+    }
+  return seconds;
+}
+
 void with_new_jobs(int pairs, const std::function<std::unique_ptr<Job>(int which)>& make,
                    const std::function<void(Job& base, Job& other, int pairs)>& measure) {
   constexpr int pairs_a_round = 10;

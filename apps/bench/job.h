@@ -90,6 +90,11 @@ int steps_in(Communicator& communicator, double seconds, Job& job);
 /// other before it. Collective.
 std::vector<Turn> take_turns(Job& base, Job& other, int pairs);
 
+/// Rounds in which each job takes a turn of `steps` steps. The order goes up and down the list,
+/// from another start each time: each is first as often, and after either neighbour. Returns
+/// seconds, by job and round. Collective.
+std::vector<std::vector<double>> take_rounds(std::span<Job* const> jobs, int steps, int rounds);
+
 /// Calls measure(base, other, pairs) until there are `pairs` in all, each time with warm jobs that
 /// `make` made anew, of 0 for base and of 1: where their memory lies matters, too, and which of the
 /// two was made first. Collective.

@@ -8,14 +8,8 @@ namespace {
 struct Turns {
   std::string balance;
   std::unique_ptr<Job> job;
-  std::vector<double> seconds;  // by round
+  std::vector<double> seconds = {};  // by round
 };
-
-// Up and down the list, from another start each time: each is first as often, and after either
-// neighbour.
-std::size_t place_of_turn(std::size_t turn, std::size_t round, std::size_t sizers) {
-  return (round / 2 + (round % 2 == 0 ? turn : sizers - 1 - turn)) % sizers;
-}
 
 // Off's two sessions are the first and the last.
 Json result_of(const Turns& turns, const std::vector<Turns>& all) {
@@ -46,18 +40,17 @@ Json measure_sizers(Communicator& communicator, const Options& options) {
   all.reserve(balances.size());
   for (const std::string& balance : balances)
     all.push_back(
-        {balance, std::make_unique<Job>(communicator, options, work, balance, overlapping), {}});
+        {balance, std::make_unique<Job>(communicator, options, work, balance, overlapping)});
   all[0].job->settle();
   const int steps = steps_in(communicator, options.block_seconds, *all[0].job);
+  std::vector<Job*> jobs;
   for (Turns& turns : all) {
     turns.job->settle();
     turns.job->run(steps);
+    jobs.push_back(turns.job.get());
   }
-  for (int round = 0; round < options.pairs; ++round)
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      Turns& turns = all[place_of_turn(i, static_cast<std::size_t>(round), all.size())];
-      turns.seconds.push_back(turns.job->run(steps));
-    }
+  const auto seconds = take_rounds(jobs, steps, options.pairs);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].seconds = seconds[i];
   Json results = Json::array();
   if (communicator.rank() == 0)
     fmt::print("{:>18} {:>9} {:>9}  partition   ({} rounds of {} steps)\n", "sizer", "over off",

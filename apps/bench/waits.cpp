@@ -11,7 +11,6 @@ struct Turns {
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Work> work;
   std::unique_ptr<Job> job;
-  std::vector<double> seconds = {};
 };
 
 Turns make_turns(const Communicator& communicator, const Options& options, const char* wait) {
@@ -28,20 +27,23 @@ Json measure_waits(Communicator& communicator, const Options& options) {
   std::vector<Turns> all;
   for (const char* wait : {"sleep", "yield", "spin"})
     all.push_back(make_turns(communicator, options, wait));
-  for (Turns& turns : all) turns.job->settle();
+  std::vector<Job*> jobs;
+  for (Turns& turns : all) {
+    turns.job->settle();
+    jobs.push_back(turns.job.get());
+  }
   const int steps = steps_in(communicator, options.block_seconds, *all[0].job);
-  for (int round = 0; round < options.pairs; ++round)
-    for (Turns& turns : all) turns.seconds.push_back(turns.job->run(steps));
+  const auto seconds = take_rounds(jobs, steps, options.pairs);
   Json results = Json::array();
-  for (const Turns& turns : all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
     std::vector<double> over_first;
-    for (std::size_t round = 0; round < turns.seconds.size(); ++round)
-      over_first.push_back(all[0].seconds[round] / turns.seconds[round]);
+    for (std::size_t round = 0; round < seconds[i].size(); ++round)
+      over_first.push_back(seconds[0][round] / seconds[i][round]);
     const double speed = median(over_first);
-    results.push_back({{"wait", turns.wait}, {"speed", speed}, {"seconds", turns.seconds}});
+    results.push_back({{"wait", all[i].wait}, {"speed", speed}, {"seconds", seconds[i]}});
     if (communicator.rank() == 0)
-      fmt::print("wait {}: {:.3f} times as fast as {}, {:.2f} ms a step\n", turns.wait, speed,
-                 all[0].wait, 1e3 * median(turns.seconds) / steps);
+      fmt::print("wait {}: {:.3f} times as fast as {}, {:.2f} ms a step\n", all[i].wait, speed,
+                 all[0].wait, 1e3 * median(seconds[i]) / steps);
   }
   return {{"steps", steps}, {"waits", results}};
 }
