@@ -25,8 +25,8 @@ class Prefetcher {
   using Decode =
       std::function<int(std::int64_t epoch, std::int64_t position, std::span<float> out)>;
 
-  /// Holds up to `most_samples` of a step, each of `elements` values; 0: `decode` brings samples
-  /// into memory, and there is nothing to find. Starts the loader.
+  /// Holds up to `most_samples` of a step, each of `elements` values; 0: `decode` has
+  /// samples read into memory, and there is nothing to find. Starts the loader.
   Prefetcher(Decode decode, std::size_t elements, std::int64_t most_samples);
   /// Ends the loader, once it has decoded the sample it is at.
   ~Prefetcher();

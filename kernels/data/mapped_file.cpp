@@ -46,11 +46,10 @@ MappedFile::~MappedFile() {
 }
 
 void page_in(std::span<const std::uint8_t> bytes) {
-  constexpr std::size_t page_bytes = 4096;  // or larger
-  if (bytes.empty()) return;
-  const volatile std::uint8_t* at = bytes.data();
-  for (std::size_t i = 0; i < bytes.size(); i += page_bytes) static_cast<void>(at[i]);
-  static_cast<void>(at[bytes.size() - 1]);
+  static const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t page = first & ~(page_bytes - 1);
+  madvise(reinterpret_cast<void*>(page), first - page + bytes.size(), MADV_WILLNEED);  // a wish
 }
 
 }  // namespace evenstep::kernels

@@ -22,7 +22,8 @@ class MappedFile {
   std::span<const std::uint8_t> bytes_;
 };
 
-/// Reads a byte of each page of `bytes`, so that a later reader need not wait for the system.
+/// Asks the system to read the pages of `bytes`, of a mapped file, and does not wait for them: many
+/// are on their way at once.
 void page_in(std::span<const std::uint8_t> bytes);
 
 }  // namespace evenstep::kernels

@@ -23,7 +23,7 @@ class TokenFile {
   void read(std::int64_t first, std::span<std::int32_t> out) const;
   /// Whether read() may have to wait for the file.
   bool is_mapped() const { return mapped_; }
-  /// Brings those tokens into memory. Thread safe, as is read().
+  /// Asks the system to read those tokens (mapped_file.h). Thread safe, as is read().
   void page_in(std::int64_t first, std::int64_t count) const;
   /// crc32 of the file's bytes, after decompression.
   std::uint32_t checksum() const;
