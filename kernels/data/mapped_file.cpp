@@ -47,9 +47,9 @@ MappedFile::~MappedFile() {
 
 void page_in(std::span<const std::uint8_t> bytes) {
   static const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t page = first & ~(page_bytes - 1);
-  madvise(reinterpret_cast<void*>(page), first - page + bytes.size(), MADV_WILLNEED);  // a wish
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(bytes.data()) % page_bytes;
+  madvise(const_cast<std::uint8_t*>(bytes.data()) - before, before + bytes.size(),
+          MADV_WILLNEED);  // a wish
 }
 
 }  // namespace evenstep::kernels
