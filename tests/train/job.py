@@ -17,6 +17,8 @@ import idx
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MPIRUN = os.environ.get("EVENSTEP_MPIRUN", str(ROOT / "scripts/mpirun"))
 TRAIN = os.environ.get("EVENSTEP_TRAIN", str(ROOT / "build/apps/evenstep-train"))
+SVM = os.environ.get("EVENSTEP_SVM", str(ROOT / "build/apps/evenstep-svm"))
+LM = os.environ.get("EVENSTEP_LM", str(ROOT / "build/apps/evenstep-lm"))
 DEBIAN_FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
 SHORT_SECONDS = 20  # for a job that is refused
 AT_ONCE = 6  # short jobs, most of whose time is MPI's start

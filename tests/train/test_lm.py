@@ -1,6 +1,5 @@
 """evenstep-lm: learns a text, the same on any number of ranks, and refuses what does not fit in a line."""
 import gzip
-import os
 import random
 import struct
 import unittest
@@ -22,7 +21,7 @@ def text_of(count, seed):
 
 
 class LanguageModel(job.JobTest):
-    program = os.environ.get("EVENSTEP_LM", str(job.ROOT / "build/apps/evenstep-lm"))
+    program = job.LM
 
     def setUp(self):
         super().setUp()

@@ -1,6 +1,4 @@
 """Samples decoded ahead are the same samples: --prefetch changes no bit, whatever the shares do."""
-import os
-
 import job
 from cifar import write_cifar
 
@@ -36,13 +34,13 @@ class Prefetch(job.JobTest):
         rows, cache, text = (self.folder / name for name in ("rows", "cache", "text"))
         rows.write_text("".join(f"{(-1) ** r} {1 + r % 7}:{r % 11 - 5} {9 + r % 5}:1\n" for r in range(90)))
         text.write_bytes(bytes(i * i % 251 for i in range(4000)))
-        svm = ("evenstep-svm", rows, ["--global-batch", 20, "--epochs", 3, "--cache", cache], {True})
-        in_memory = ("evenstep-svm", rows, ["--global-batch", 20, "--epochs", 3], {False})
-        lm = ("evenstep-lm", text, ["--layers", 1, "--heads", 1, "--width", 16, "--context", 16, "--global-batch", 9,
-                                    "--steps", 30], {True})
+        svm = (job.SVM, rows, ["--global-batch", 20, "--epochs", 3, "--cache", cache], {True})
+        in_memory = (job.SVM, rows, ["--global-batch", 20, "--epochs", 3], {False})
+        lm = (job.LM, text, ["--layers", 1, "--heads", 1, "--width", 16, "--context", 16, "--global-batch", 9,
+                            "--steps", 30], {True})
         for program, data, flags, prefetching in (svm, in_memory, lm):
             with self.subTest(program, prefetching=prefetching):
-                self.program = os.path.join(os.path.dirname(job.TRAIN), program)
+                self.program = program
                 on, off = (self.train(*flags, "--threads", 1, "--balance", "off", "--prefetch", choice, ranks=2, data=data)
                            for choice in ("on", "off"))
                 self.assertEqual(self.prefetching(on), prefetching)

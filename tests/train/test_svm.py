@@ -1,6 +1,5 @@
 """evenstep-svm: learns as LIBLINEAR does, the same on any number of ranks, and refuses bad files in a line."""
 import gzip
-import os
 import pathlib
 import random
 
@@ -26,7 +25,7 @@ def separable_rows(count, columns, seed):
 
 
 class Svm(job.JobTest):
-    program = os.environ.get("EVENSTEP_SVM", str(job.ROOT / "build/apps/evenstep-svm"))
+    program = job.SVM
 
     def setUp(self):
         super().setUp()
