@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace evenstep::kernels::onednn {
@@ -79,6 +80,10 @@ dnnl::memory::format_tag layout_of(const dnnl::memory::desc& desc) {
 std::int64_t element_count(const dnnl::memory::desc& desc) {
   return static_cast<std::int64_t>(desc.get_size() /
                                    dnnl::memory::data_type_size(desc.get_data_type()));
+}
+
+bool is_reference(const dnnl::primitive_desc_base& desc) {
+  return std::string_view(desc.impl_info_str()).starts_with("ref");
 }
 
 }  // namespace evenstep::kernels::onednn

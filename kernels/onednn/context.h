@@ -104,6 +104,9 @@ dnnl::memory::format_tag layout_of(const dnnl::memory::desc& desc);
 /// allocates.)
 std::int64_t element_count(const dnnl::memory::desc& desc);
 
+/// Whether all that oneDNN has for this is its reference code, tens of times as slow as the rest.
+bool is_reference(const dnnl::primitive_desc_base& desc);
+
 /// The values of a memory object. T must be its element type.
 template <typename T>
 T* data(const dnnl::memory& memory) {

@@ -21,6 +21,9 @@ class Convolution : public Layer {
 
  private:
   void make_backward_parameters(Context& context);
+  /// Copies of the input in the output's layout and with its padding in memory; pad_input_ makes
+  /// them.
+  std::vector<dnnl::memory> padded_inputs(Context& context);
   void make_backward_input(Context& context);
 
   Tensor input_;
@@ -30,6 +33,9 @@ class Convolution : public Layer {
   dnnl::memory weights_;  // for backward_input
   Call load_weights_;
   GradientSum weight_sum_, bias_sum_;
+  /// For backward_parameters, where oneDNN has only reference code for the input as it is (AVX2: a
+  /// plain image of one channel; one smaller than the window).
+  std::vector<Call> pad_input_;
   std::vector<Call> backward_parameters_, backward_input_;
 };
 

@@ -1,7 +1,6 @@
 #include "kernels/onednn/convolution_forward.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace evenstep::kernels::onednn {
@@ -40,10 +39,6 @@ ForwardDesc forward_desc(Context& context, const Shape& shape, const Desc& in, c
   return ForwardDesc(context.engine, dnnl::prop_kind::forward_training,
                      algorithm::convolution_direct, in, weights, bias, out, shape.strides,
                      shape.padding, shape.padding, context.attributes);
-}
-
-bool is_reference(const ForwardDesc& desc) {
-  return std::string_view(desc.impl_info_str()).starts_with("ref");
 }
 
 /// oneDNN's choice; where that is its slow reference code (seen with one input channel and
