@@ -101,9 +101,8 @@ Times pass(LinearSvm& svm, const SparseRows& rows, std::span<const std::int64_t>
       for (int i = 0; i < size; ++i) svm.stage(i, rows, order[static_cast<std::size_t>(done + i)]);
       svm.forward(size);
     });
-    times.backward += seconds_of([&] {
-      svm.backward(size, {done == 0, done + size == rows.rows()}, gradients, nullptr);
-    });
+    times.backward += seconds_of(
+        [&] { svm.backward(size, {done == 0, done + size == rows.rows()}, gradients, nullptr); });
     done += size;
   });
   return times;

@@ -29,10 +29,7 @@ int run_mpi_program(int argc, char** argv, Options (*parse)(int, char**),
   Options options;
   return run_mpi_program(argc, argv,
                          {.parse = [&](int count, char** words) { options = parse(count, words); },
-                          .mpi_options =
-                              [&] {
-                                return MpiOptions{options.wait, 1};
-                              },
+                          .mpi_options = [&] { return MpiOptions{options.wait, 1}; },
                           .run = [&](Communicator& communicator) { run(communicator, options); }});
 }
 

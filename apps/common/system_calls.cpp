@@ -80,7 +80,7 @@ unsigned long return_from_handler() {
 
 bool start() {
   constexpr unsigned long code_bytes = 16;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_system_call;
   action.sa_flags = SA_SIGINFO;
   if (sigaction(SIGSYS, &action, nullptr) != 0) return false;

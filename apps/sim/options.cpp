@@ -49,7 +49,7 @@ void keep_each_once(std::vector<std::string>& balances) {
   std::vector<std::string> kept;
   for (const std::string& balance : balances)
     if (!is_one_of(kept, balance)) kept.push_back(balance);
-  balances = kept;
+  balances = std::move(kept);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::string system_reason() { return std::generic_category().message(errno); }
 
 /// Size and time of change of the text, in a header that has nothing else.
 Header stamp_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (stat(path.c_str(), &status) != 0) fail(path, system_reason());
   return {.magic = magic,
           .source_bytes = static_cast<std::uint64_t>(status.st_size),

@@ -29,7 +29,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
                     error ? error.message() : "not a regular file; a data file was expected"));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail(path);
-  struct stat status {};
+  struct stat status{};
   void* place = MAP_FAILED;
   if (fstat(file, &status) == 0 && status.st_size > 0)
     place = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, file, 0);

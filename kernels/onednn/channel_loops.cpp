@@ -76,8 +76,7 @@ EVENSTEP_INLINE void for_each_pixel(const Column& c, std::int64_t stride, Visit 
 }
 template <typename Visit>
 EVENSTEP_INLINE void for_each_pixel(const Column& c, std::int64_t stride, Visit visit) {
-  for_each_pixel(
-      c, stride, visit, [] {}, [] {});
+  for_each_pixel(c, stride, visit, [] {}, [] {});
 }
 
 /// A sum of many values in fp32. Those of a run are added up first, then the runs of a sample: to
@@ -122,14 +121,14 @@ EVENSTEP_INLINE void statistics_lanes(const Column& c, std::int64_t stride, cons
   load<n>(x, origin);
   Sum<n> sum;
   Sum<n> squares;
-  sum_pixels<n>(
-      c, stride, sum, squares, [&](std::int64_t at, int k) __attribute__((always_inline)) {
-        Floats<n> value;
-        load<n>(x + at, value);
-        value -= origin;
-        sum.of_run[k] += value;
-        squares.of_run[k] += value * value;
-      });
+  sum_pixels<n>(c, stride, sum, squares,
+                [&](std::int64_t at, int k) __attribute__((always_inline)) {
+                  Floats<n> value;
+                  load<n>(x + at, value);
+                  value -= origin;
+                  sum.of_run[k] += value;
+                  squares.of_run[k] += value * value;
+                });
   const float share = 1 / c.count();
   const Floats<n> centre = sum.total * share;
   const Floats<n> spread = squares.total * share - centre * centre;
@@ -145,19 +144,18 @@ EVENSTEP_INLINE void normalise_lanes(const Column& c, std::int64_t stride, const
   load<n>(affine.scale, scale);
   load<n>(affine.shift, shift);
   const auto run = [&](auto with_residual, auto with_relu) __attribute__((always_inline)) {
-    for_each_pixel(
-        c, stride, [&](std::int64_t at, int) __attribute__((always_inline)) {
-          Floats<n> value;
-          load<n>(x + at, value);
-          value = value * scale + shift;
-          if constexpr (decltype(with_residual)::value) {
-            Floats<n> other;
-            load<n>(residual + at, other);
-            value += other;
-          }
-          if constexpr (decltype(with_relu)::value) value = value < 0 ? Floats<n>{} : value;
-          store<n>(value, y + at);
-        });
+    for_each_pixel(c, stride, [&](std::int64_t at, int) __attribute__((always_inline)) {
+      Floats<n> value;
+      load<n>(x + at, value);
+      value = value * scale + shift;
+      if constexpr (decltype(with_residual)::value) {
+        Floats<n> other;
+        load<n>(residual + at, other);
+        value += other;
+      }
+      if constexpr (decltype(with_relu)::value) value = value < 0 ? Floats<n>{} : value;
+      store<n>(value, y + at);
+    });
   };
   if (residual) {
     affine.relu ? run(std::true_type(), std::true_type())
@@ -177,21 +175,21 @@ EVENSTEP_INLINE void gradient_sums_lanes(const Column& c, std::int64_t stride, c
   Sum<n> sum;
   Sum<n> product;
   const auto run = [&](auto with_relu) __attribute__((always_inline)) {
-    sum_pixels<n>(
-        c, stride, sum, product, [&](std::int64_t at, int k) __attribute__((always_inline)) {
-          Floats<n> gradient;
-          load<n>(gradients + at, gradient);
-          if constexpr (decltype(with_relu)::value) {
-            Floats<n> output;
-            load<n>(y + at, output);
-            gradient = output <= 0 ? Floats<n>{} : gradient;
-            store<n>(gradient, gradients + at);
-          }
-          Floats<n> value;
-          load<n>(x + at, value);
-          sum.of_run[k] += gradient;
-          product.of_run[k] += gradient * (value - centre);
-        });
+    sum_pixels<n>(c, stride, sum, product,
+                  [&](std::int64_t at, int k) __attribute__((always_inline)) {
+                    Floats<n> gradient;
+                    load<n>(gradients + at, gradient);
+                    if constexpr (decltype(with_relu)::value) {
+                      Floats<n> output;
+                      load<n>(y + at, output);
+                      gradient = output <= 0 ? Floats<n>{} : gradient;
+                      store<n>(gradient, gradients + at);
+                    }
+                    Floats<n> value;
+                    load<n>(x + at, value);
+                    sum.of_run[k] += gradient;
+                    product.of_run[k] += gradient * (value - centre);
+                  });
   };
   y ? run(std::true_type()) : run(std::false_type());
   store<n>(sum.total, sums);
@@ -207,14 +205,13 @@ EVENSTEP_INLINE void combine_lanes(const Column& c, std::int64_t stride, const C
   load<n>(factors.of_gradient, of_gradient);
   load<n>(factors.of_x, of_x);
   load<n>(factors.constant, constant);
-  for_each_pixel(
-      c, stride, [&](std::int64_t at, int) __attribute__((always_inline)) {
-        Floats<n> value;
-        Floats<n> gradient;
-        load<n>(x + at, value);
-        load<n>(gradients + at, gradient);
-        store<n>(of_gradient * gradient + (of_x * value + constant), input_gradients + at);
-      });
+  for_each_pixel(c, stride, [&](std::int64_t at, int) __attribute__((always_inline)) {
+    Floats<n> value;
+    Floats<n> gradient;
+    load<n>(x + at, value);
+    load<n>(gradients + at, gradient);
+    store<n>(of_gradient * gradient + (of_x * value + constant), input_gradients + at);
+  });
 }
 
 /// Calls run with the number of lanes and the distance of pixels, known while compiling where they
@@ -247,64 +244,56 @@ int lanes_of(const View& view) { return view.inner % 16 == 0 ? 16 : view.inner %
 
 EVENSTEP_MULTIVERSION void statistics(const Column& column, const float* x, float* mean,
                                       float* variance) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        statistics_lanes<lanes>(column, stride, x, mean, variance);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    statistics_lanes<lanes>(column, stride, x, mean, variance);
+  });
 }
 EVENSTEP_MULTIVERSION void statistics(const Column& column, const Bf16* x, float* mean,
                                       float* variance) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        statistics_lanes<lanes>(column, stride, x, mean, variance);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    statistics_lanes<lanes>(column, stride, x, mean, variance);
+  });
 }
 
 EVENSTEP_MULTIVERSION void normalise(const Column& column, const Affine& affine, const float* x,
                                      const float* residual, float* y) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        normalise_lanes<lanes>(column, stride, affine, x, residual, y);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    normalise_lanes<lanes>(column, stride, affine, x, residual, y);
+  });
 }
 EVENSTEP_MULTIVERSION void normalise(const Column& column, const Affine& affine, const Bf16* x,
                                      const Bf16* residual, Bf16* y) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        normalise_lanes<lanes>(column, stride, affine, x, residual, y);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    normalise_lanes<lanes>(column, stride, affine, x, residual, y);
+  });
 }
 
 EVENSTEP_MULTIVERSION void gradient_sums(const Column& column, const float* x, const float* y,
                                          float* gradients, const float* mean, float* sums,
                                          float* products) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        gradient_sums_lanes<lanes>(column, stride, x, y, gradients, mean, sums, products);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    gradient_sums_lanes<lanes>(column, stride, x, y, gradients, mean, sums, products);
+  });
 }
 EVENSTEP_MULTIVERSION void gradient_sums(const Column& column, const Bf16* x, const Bf16* y,
                                          Bf16* gradients, const float* mean, float* sums,
                                          float* products) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        gradient_sums_lanes<lanes>(column, stride, x, y, gradients, mean, sums, products);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    gradient_sums_lanes<lanes>(column, stride, x, y, gradients, mean, sums, products);
+  });
 }
 
 EVENSTEP_MULTIVERSION void combine(const Column& column, const Combination& factors, const float* x,
                                    const float* gradients, float* input_gradients) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        combine_lanes<lanes>(column, stride, factors, x, gradients, input_gradients);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    combine_lanes<lanes>(column, stride, factors, x, gradients, input_gradients);
+  });
 }
 EVENSTEP_MULTIVERSION void combine(const Column& column, const Combination& factors, const Bf16* x,
                                    const Bf16* gradients, Bf16* input_gradients) {
-  with_lanes(
-      column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
-        combine_lanes<lanes>(column, stride, factors, x, gradients, input_gradients);
-      });
+  with_lanes(column, [&](auto lanes, std::int64_t stride) __attribute__((always_inline)) {
+    combine_lanes<lanes>(column, stride, factors, x, gradients, input_gradients);
+  });
 }
 
 }  // namespace evenstep::kernels::onednn::channel_loops

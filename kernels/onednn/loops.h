@@ -41,7 +41,7 @@ void split_over_threads(std::int64_t count, std::int64_t grain, Run run) {
     run(std::int64_t{0}, count);
     return;
   }
-#pragma omp parallel num_threads(static_cast <int>(threads))
+#pragma omp parallel num_threads(static_cast<int>(threads))
   {
     const std::int64_t mine = omp_get_thread_num();
     const std::int64_t team = omp_get_num_threads();

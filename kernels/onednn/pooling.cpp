@@ -1,6 +1,7 @@
 #include "kernels/onednn/pooling.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -56,7 +57,7 @@ EVENSTEP_INLINE void pool_max(const Geometry& g, const T* in, std::int64_t lanes
           static_cast<Winner<T>>((y - rows.start) * g.window.width + x - columns.start);
       for (std::int64_t l = 0; l < lanes; ++l) {
         const float value = widen(values[l]);
-        const bool better = !(value <= best[l]) && best[l] == best[l];  // a NaN wins, and stays
+        const bool better = !(value <= best[l]) && !std::isnan(best[l]);  // a NaN wins, and stays
         best[l] = better ? value : best[l];
         index[l] = better ? tap : index[l];
       }
@@ -99,14 +100,13 @@ EVENSTEP_INLINE void pool_planes(const Geometry& g, const T* in, T* out, Winner<
     for (std::int64_t x = 0; x < g.out_width; ++x) {
       const Span columns = span_of(x, w.width, w.stride, w.pad_width, g.width);
       const std::int64_t to = (row * g.out_width + x) * g.inner;
-      for_lanes(
-          g.inner, [&](std::int64_t lane, std::int64_t lanes) __attribute__((always_inline)) {
-            if (winner) {
-              pool_max(g, plane + lane, lanes, rows, columns, out + to + lane, winner + to + lane);
-            } else {
-              pool_average(g, plane + lane, lanes, rows, columns, out + to + lane);
-            }
-          });
+      for_lanes(g.inner, [&](std::int64_t lane, std::int64_t lanes) __attribute__((always_inline)) {
+        if (winner) {
+          pool_max(g, plane + lane, lanes, rows, columns, out + to + lane, winner + to + lane);
+        } else {
+          pool_average(g, plane + lane, lanes, rows, columns, out + to + lane);
+        }
+      });
     }
   }
 }
@@ -146,11 +146,10 @@ EVENSTEP_INLINE void spread_planes(const Geometry& g, const T* gradients, const 
     const std::int64_t plane = row / g.height * g.out_height * g.out_width * g.inner;
     for (std::int64_t x = 0; x < g.width; ++x) {
       T* to = in + (row * g.width + x) * g.inner;
-      for_lanes(
-          g.inner, [&](std::int64_t lane, std::int64_t lanes) __attribute__((always_inline)) {
-            gather(g, gradients + plane + lane, winner ? winner + plane + lane : nullptr,
-                   row % g.height, x, lanes, to + lane);
-          });
+      for_lanes(g.inner, [&](std::int64_t lane, std::int64_t lanes) __attribute__((always_inline)) {
+        gather(g, gradients + plane + lane, winner ? winner + plane + lane : nullptr,
+               row % g.height, x, lanes, to + lane);
+      });
     }
   }
 }

@@ -33,7 +33,7 @@ class Primitives {
 
   std::vector<std::string> lines() {
     stop();
-    std::rewind(file_);
+    REQUIRE(std::fseek(file_, 0, SEEK_SET) == 0);
     std::vector<std::string> found;
     char line[4096];
     while (std::fgets(line, sizeof line, file_) != nullptr) {

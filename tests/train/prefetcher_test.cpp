@@ -127,7 +127,9 @@ TEST_CASE("what decoding throws comes out of the step") {
 }
 
 TEST_CASE("it ends at once: unused, idle, at work") {
-  { const Prefetcher unused(decode, elements, 10); }
+  {
+    const Prefetcher unused(decode, elements, 10);
+  }
   for (int round = 0; round < 200; ++round) {
     Prefetcher prefetcher(decode, elements, 1000);
     for (int step = 0; step < round % 4; ++step) prefetcher.begin_step(0, 1000 * step, 1000);
