@@ -30,4 +30,13 @@ inline bool has_avx512() {
 #endif
 }
 
+/// Whether the AVX2 version does, or the AVX-512 one.
+inline bool has_avx2() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
 }  // namespace evenstep

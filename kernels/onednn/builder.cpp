@@ -205,10 +205,11 @@ std::unique_ptr<Layer> Builder::make_layer(std::size_t n) {
 std::unique_ptr<Layer> Builder::make_convolution(std::size_t n) {
   const Node& node = nodes_[n];
   const Tensor input = read({n, 0});
-  if (is_followed_by(LayerKind::max_pooling, n) &&
-      PooledConvolution::suits(context_, input, node, nodes_[n + 1])) {
-    done_ = n + 1;
-    return std::make_unique<PooledConvolution>(context_, input, node);
+  if (is_followed_by(LayerKind::max_pooling, n)) {
+    if (const auto shape = PooledConvolution::suitable(context_, input, node, nodes_[n + 1])) {
+      done_ = n + 1;
+      return std::make_unique<PooledConvolution>(context_, input, node, *shape);
+    }
   }
   return std::make_unique<Convolution>(context_, input, node);
 }

@@ -72,6 +72,10 @@ std::vector<ForwardDesc> choose_all(Context& context, const Shape& shape, const 
 
 }  // namespace
 
+Tag ConvolutionForward::output_layout(Context& context, const Tensor& input, const Node& node) {
+  return layout_of(choose(context, shape_of(node), input.values.back().get_desc()).dst_desc());
+}
+
 ConvolutionForward::ConvolutionForward(Context& context, const Tensor& input, const Node& node,
                                        Tensor& output)
     : stream_(context.stream) {

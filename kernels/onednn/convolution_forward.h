@@ -12,6 +12,10 @@ class ConvolutionForward {
  public:
   using Desc = dnnl::convolution_forward::primitive_desc;
 
+  /// The layout that the output would have.
+  static dnnl::memory::format_tag output_layout(Context& context, const Tensor& input,
+                                                const Node& node);
+
   /// Fills `output`'s shape and values; its values_region must be set.
   ConvolutionForward(Context& context, const Tensor& input, const Node& node, Tensor& output);
 

@@ -81,6 +81,8 @@ EVENSTEP_INLINE void pool_body(const Planes& p, const T* in, T* out, Winner<T>* 
                                std::int64_t first, std::int64_t last) {
   if (p.inner == 16) {
     pool_rows(p, 16, in, out, winner, first, last);
+  } else if (p.inner == 8) {
+    pool_rows(p, 8, in, out, winner, first, last);
   } else {
     pool_rows(p, p.inner, in, out, winner, first, last);
   }
@@ -91,6 +93,8 @@ EVENSTEP_INLINE void spread_body(const Planes& p, const T* gradient, const Winne
                                  std::int64_t first, std::int64_t last) {
   if (p.inner == 16) {
     spread_rows(p, 16, gradient, winner, in, first, last);
+  } else if (p.inner == 8) {
+    spread_rows(p, 8, gradient, winner, in, first, last);
   } else {
     spread_rows(p, p.inner, gradient, winner, in, first, last);
   }

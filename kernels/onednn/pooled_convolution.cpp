@@ -9,39 +9,60 @@ using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 constexpr auto f32 = dnnl::memory::data_type::f32;
 
-}  // namespace
-
-bool PooledConvolution::suits(const Context& context, const Tensor& input, const Node& convolution,
-                              const Node& pooling) {
-  return has_avx512() && context.dtype == Dtype::f32 &&
-         convolution.spec.window == square(3, 1, 1) && convolution.spec.bias &&
-         pooling.spec.window == square(2, 2) &&
-         input.shape.channels % PooledGradients::window_channels == 0 &&
-         convolution.output_shape.channels % 16 == 0 && !input.gradients.empty() &&
-         layout_of(input.values[0].get_desc()) == Tag::nChw16c;
+bool is_divisible(const PooledGradients::Shape& shape, const Node& convolution) {
+  return convolution.input_shapes[0].channels % shape.channels == 0 &&
+         convolution.output_shape.channels % shape.lanes == 0;
 }
 
-PooledConvolution::PooledConvolution(Context& context, const Tensor& input, const Node& convolution)
+Tag weight_layout(const PooledGradients::Shape& shape) {
+  return shape.channels == 32 ? Tag::aBcd32b : shape.channels == 8 ? Tag::aBcd8b : Tag::abcd;
+}
+
+}  // namespace
+
+std::optional<PooledGradients::Shape> PooledConvolution::suitable(Context& context,
+                                                                  const Tensor& input,
+                                                                  const Node& convolution,
+                                                                  const Node& pooling) {
+  if (context.dtype != Dtype::f32 || convolution.spec.window != square(3, 1, 1) ||
+      !convolution.spec.bias || pooling.spec.window != square(2, 2))
+    return std::nullopt;
+  const Tag in = layout_of(input.values[0].get_desc());
+  const Tag out = ConvolutionForward::output_layout(context, input, convolution);
+  std::optional<PooledGradients::Shape> shape;
+  if (in == Tag::nChw16c && out == in && has_avx512())
+    shape = {.channels = 32, .lanes = 16};
+  else if (in == Tag::nChw8c && out == in && has_avx2())
+    shape = {.channels = 8, .lanes = 8};
+  else if (in == Tag::nchw && out == Tag::nChw8c && has_avx2() && !input.has_gradients())
+    shape = {.channels = 1, .lanes = 8};
+  return shape && is_divisible(*shape, convolution) ? shape : std::nullopt;
+}
+
+PooledConvolution::PooledConvolution(Context& context, const Tensor& input, const Node& convolution,
+                                     const PooledGradients::Shape& shape)
     : input_(input),
       stream_(context.stream),
-      pooled_gradients_(context, input.shape, convolution.output_shape.channels) {
+      pooled_gradients_(context, input.shape, convolution.output_shape.channels, shape) {
   convolved_.values_region = context.plan.new_region();
   convolution_.emplace(context, input, convolution, convolved_);
   pooling_.emplace(context, convolved_, true);
   output_ = pooling_->output();
 
   const Desc plain = convolution_->plain_weights().get_desc();
-  const Desc grouped(plain.get_dims(), f32, Tag::aBcd32b);
+  const Desc grouped(plain.get_dims(), f32, weight_layout(shape));
   const Desc bias = convolution_->desc(0).bias_desc();
-  weights_ = context.plan.view(context.plan.new_region(), grouped);
-  load_weights_ = context.reorder(convolution_->plain_weights(), weights_);
+  if (input.has_gradients()) {
+    weights_ = context.plan.view(context.plan.new_region(), grouped);
+    load_weights_ = context.reorder(convolution_->plain_weights(), weights_);
+  }
   weight_sum_ = GradientSum(context, context.weight_part, grouped, plain, grouped);
   bias_sum_ = GradientSum(context, context.bias_part, bias, bias, bias);
 }
 
 void PooledConvolution::load(std::span<const float> parameters) {
   convolution_->load(parameters);
-  load_weights_.run(stream_);
+  if (input_.has_gradients()) load_weights_.run(stream_);
 }
 
 void PooledConvolution::forward(std::size_t size) {

@@ -1,5 +1,5 @@
 // A 3x3 convolution and the 2x2 max pooling behind it as one layer, whose backward skips what the
-// pool (and a ReLU after it) cleared: see pooled_gradients.h. fp32, AVX-512.
+// pool (and a ReLU after it) cleared: see pooled_gradients.h. fp32, AVX-512 or AVX2.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,14 @@ namespace evenstep::kernels::onednn {
 
 class PooledConvolution : public Layer {
  public:
-  /// Whether this layer can stand for a convolution and a pool, and is faster here.
-  static bool suits(const Context& context, const Tensor& input, const Node& convolution,
-                    const Node& pooling);
+  /// Whether this layer can stand for a convolution and a pool, and is faster here, and in what
+  /// shape.
+  static std::optional<PooledGradients::Shape> suitable(Context& context, const Tensor& input,
+                                                        const Node& convolution,
+                                                        const Node& pooling);
 
-  PooledConvolution(Context& context, const Tensor& input, const Node& convolution);
+  PooledConvolution(Context& context, const Tensor& input, const Node& convolution,
+                    const PooledGradients::Shape& shape);
   void load(std::span<const float> parameters) override;
   void forward(std::size_t size) override;
   void backward_parameters(std::size_t size, Network::Pass pass,

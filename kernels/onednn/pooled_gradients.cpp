@@ -10,84 +10,132 @@ namespace {
 
 using Entry = PooledGradients::Entry;
 
-constexpr std::int64_t block_channels = 16;  // of nChw16c
-constexpr std::int64_t window_channels = PooledGradients::window_channels;
-constexpr int run_vectors = 6;  // three neighbouring taps of 32 channels
-constexpr int window_vectors = 18;
-constexpr std::int64_t window_floats = 16 * window_vectors;
+constexpr int taps = 9;
 
-typedef float Vector __attribute__((vector_size(64), aligned(64), may_alias));
+template <int lanes>
+struct VectorOf {
+  static constexpr int alignment = lanes == 4 ? 4 : 4 * lanes;  // a plane's windows start anywhere
+  typedef float Type __attribute__((vector_size(4 * lanes), aligned(alignment), may_alias));
+};
 
-EVENSTEP_INLINE const Vector& vector_at(const float* at) {
-  return *reinterpret_cast<const Vector*>(at);
+template <int lanes>
+EVENSTEP_INLINE const auto& vector_at(const float* at) {
+  return *reinterpret_cast<const typename VectorOf<lanes>::Type*>(at);
 }
-// It is written through the reference.
-// NOLINTNEXTLINE(readability-non-const-parameter)
-EVENSTEP_INLINE Vector& vector_at(float* at) {
-  return *static_cast<Vector*>(static_cast<void*>(at));
+template <int lanes>
+EVENSTEP_INLINE auto& vector_at(float* at) {
+  return *reinterpret_cast<typename VectorOf<lanes>::Type*>(at);
+}
+
+/// The window's vector v, where the window is three runs of neighbouring taps, `row` floats apart.
+template <int lanes, int vectors>
+EVENSTEP_INLINE std::int64_t place_in_rows(int v, std::int64_t row) {
+  constexpr int run_vectors = vectors / 3;
+  return v / run_vectors * row + lanes * (v % run_vectors);
 }
 
 /// sums += gradient x window, for each entry of a list.
-EVENSTEP_MULTIVERSION void add_windows(const Entry* list, std::int32_t length, const float* sample,
-                                       std::int64_t row, float* sums) {
-  Vector sum[window_vectors];
+template <int lanes, int vectors>
+EVENSTEP_INLINE void add_list(const Entry* list, std::int32_t length, const float* sample,
+                              std::int64_t row, float* sums) {
+  typename VectorOf<lanes>::Type sum[vectors];
 #pragma GCC unroll 18
-  for (int v = 0; v < window_vectors; ++v) sum[v] = vector_at(sums + 16 * v);
+  for (int v = 0; v < vectors; ++v) sum[v] = vector_at<lanes>(sums + lanes * v);
   for (std::int32_t e = 0; e < length; ++e) {
     const float gradient = list[e].gradient;
     const float* window = sample + list[e].offset;
 #pragma GCC unroll 18
-    for (int v = 0; v < window_vectors; ++v) {
-      const float* run = window + v / run_vectors * row;
-      sum[v] += gradient * vector_at(run + 16 * (v % run_vectors));
-    }
+    for (int v = 0; v < vectors; ++v)
+      sum[v] += gradient * vector_at<lanes>(window + place_in_rows<lanes, vectors>(v, row));
   }
 #pragma GCC unroll 18
-  for (int v = 0; v < window_vectors; ++v) vector_at(sums + 16 * v) = sum[v];
+  for (int v = 0; v < vectors; ++v) vector_at<lanes>(sums + lanes * v) = sum[v];
 }
 
 /// window += gradient x weights, for each entry of a list.
-EVENSTEP_MULTIVERSION void spread_windows(const Entry* list, std::int32_t length,
-                                          const float* weights, std::int64_t row, float* sample) {
-  Vector weight[window_vectors];
+template <int lanes, int vectors>
+EVENSTEP_INLINE void spread_list(const Entry* list, std::int32_t length, const float* weights,
+                                 std::int64_t row, float* sample) {
+  typename VectorOf<lanes>::Type weight[vectors];
 #pragma GCC unroll 18
-  for (int v = 0; v < window_vectors; ++v) weight[v] = vector_at(weights + 16 * v);
+  for (int v = 0; v < vectors; ++v) weight[v] = vector_at<lanes>(weights + lanes * v);
   for (std::int32_t e = 0; e < length; ++e) {
     const float gradient = list[e].gradient;
     float* window = sample + list[e].offset;
 #pragma GCC unroll 18
-    for (int v = 0; v < window_vectors; ++v) {
-      float* run = window + v / run_vectors * row;
-      vector_at(run + 16 * (v % run_vectors)) += gradient * weight[v];
+    for (int v = 0; v < vectors; ++v)
+      vector_at<lanes>(window + place_in_rows<lanes, vectors>(v, row)) += gradient * weight[v];
+  }
+}
+
+EVENSTEP_MULTIVERSION void add_windows(std::int64_t channels, const Entry* list,
+                                       std::int32_t length, const float* sample, std::int64_t row,
+                                       float* sums) {
+  if (channels == 32)
+    add_list<16, 2 * taps>(list, length, sample, row, sums);
+  else if (channels == 8)
+    add_list<8, taps>(list, length, sample, row, sums);
+  else
+    add_list<4, 3>(list, length, sample, row, sums);
+}
+
+EVENSTEP_MULTIVERSION void spread_windows(std::int64_t channels, const Entry* list,
+                                          std::int32_t length, const float* weights,
+                                          std::int64_t row, float* sample) {
+  if (channels == 32)
+    spread_list<16, 2 * taps>(list, length, weights, row, sample);
+  else
+    spread_list<8, taps>(list, length, weights, row, sample);
+}
+
+/// Calls copy(block's float, padded one's) for each group of `lanes` channels of a pixel, of blocks
+/// x height x width x lanes and the inside of (height + 2) x (width + 2) x blocks x lanes.
+template <int lanes, int blocks, typename Copy>
+EVENSTEP_INLINE void for_each_inside(std::int64_t height, std::int64_t width, Copy copy) {
+  for (std::int64_t y = 0; y < height; ++y) {
+    const std::int64_t row = ((y + 1) * (width + 2) + 1) * blocks * lanes;
+    for (std::int64_t x = 0; x < width; ++x) {
+      for (std::int64_t b = 0; b < blocks; ++b)
+        copy(((b * height + y) * width + x) * lanes, row + (x * blocks + b) * lanes);
     }
   }
 }
 
-/// Copies between 2 x height x width x 16 and the inside of (height + 2) x (width + 2) x 32.
-EVENSTEP_MULTIVERSION void copy_inside(std::int64_t height, std::int64_t width, const float* blocks,
-                                       float* padded) {
-  for (std::int64_t y = 0; y < height; ++y) {
-    float* to = padded + ((y + 1) * (width + 2) + 1) * window_channels;
-    const float* low = blocks + y * width * block_channels;
-    const float* high = low + height * width * block_channels;
-    for (std::int64_t x = 0; x < width; ++x) {
-      vector_at(to + 32 * x) = vector_at(low + 16 * x);
-      vector_at(to + 32 * x + 16) = vector_at(high + 16 * x);
-    }
-  }
+template <int lanes, int blocks>
+EVENSTEP_INLINE void copy_blocks(std::int64_t height, std::int64_t width, const float* from,
+                                 float* padded) {
+  for_each_inside<lanes, blocks>(
+      height, width, [&](std::int64_t block, std::int64_t inside) __attribute__((always_inline)) {
+        vector_at<lanes>(padded + inside) = vector_at<lanes>(from + block);
+      });
 }
 
-EVENSTEP_MULTIVERSION void copy_inside_back(std::int64_t height, std::int64_t width,
-                                            const float* padded, float* blocks) {
-  for (std::int64_t y = 0; y < height; ++y) {
-    const float* from = padded + ((y + 1) * (width + 2) + 1) * window_channels;
-    float* low = blocks + y * width * block_channels;
-    float* high = low + height * width * block_channels;
-    for (std::int64_t x = 0; x < width; ++x) {
-      vector_at(low + 16 * x) = vector_at(from + 32 * x);
-      vector_at(high + 16 * x) = vector_at(from + 32 * x + 16);
-    }
-  }
+template <int lanes, int blocks>
+EVENSTEP_INLINE void copy_blocks_back(std::int64_t height, std::int64_t width, const float* padded,
+                                      float* to) {
+  for_each_inside<lanes, blocks>(
+      height, width, [&](std::int64_t block, std::int64_t inside) __attribute__((always_inline)) {
+        vector_at<lanes>(to + block) = vector_at<lanes>(padded + inside);
+      });
+}
+
+EVENSTEP_MULTIVERSION void copy_inside(std::int64_t channels, std::int64_t height,
+                                       std::int64_t width, const float* from, float* padded) {
+  if (channels == 32)
+    copy_blocks<16, 2>(height, width, from, padded);
+  else if (channels == 8)
+    copy_blocks<8, 1>(height, width, from, padded);
+  else
+    for (std::int64_t y = 0; y < height; ++y)
+      std::copy_n(from + y * width, width, padded + (y + 1) * (width + 2) + 1);
+}
+
+EVENSTEP_MULTIVERSION void copy_inside_back(std::int64_t channels, std::int64_t height,
+                                            std::int64_t width, const float* padded, float* to) {
+  if (channels == 32)
+    copy_blocks_back<16, 2>(height, width, padded, to);
+  else
+    copy_blocks_back<8, 1>(height, width, padded, to);
 }
 
 constexpr std::int64_t samples_a_breath = 16;
@@ -95,18 +143,20 @@ constexpr std::int64_t samples_a_breath = 16;
 }  // namespace
 
 PooledGradients::PooledGradients(Context& context, const SampleShape& input,
-                                 std::int64_t out_channels)
+                                 std::int64_t out_channels, Shape shape)
     : context_(context),
+      shape_(shape),
       height_(input.height),
       width_(input.width),
       out_channels_(out_channels),
-      groups_(input.channels / window_channels),
-      row_((width_ + 2) * window_channels),
+      groups_(input.channels / shape.channels),
+      row_((width_ + 2) * shape.channels),
       list_length_((height_ / 2) * (width_ / 2) + 1) {
   const std::int64_t lists = context.menu.usual() * out_channels_;
   entries_.resize(static_cast<std::size_t>(lists * list_length_));
   lengths_.resize(static_cast<std::size_t>(lists));
-  const dnnl::memory::desc desc({context.menu.usual(), groups_, height_ + 2, row_},
+  // One sample more: the vectors of a plane's last windows read one float past them.
+  const dnnl::memory::desc desc({context.menu.usual() + 1, groups_, height_ + 2, row_},
                                 dnnl::memory::data_type::f32, dnnl::memory::format_tag::abcd);
   padded_ = context.plan.view(context.plan.new_region(), desc);
 }
@@ -128,30 +178,30 @@ void PooledGradients::collect_channels(const float* gradients, const std::uint32
   const std::int64_t out_height = height_ / 2;
   const std::int64_t out_width = width_ / 2;
   const auto row = static_cast<std::int32_t>(row_);
-  const std::int32_t winner_offset[] = {0, window_channels, row,
-                                        row + std::int32_t{window_channels}};
+  const auto pixel = static_cast<std::int32_t>(shape_.channels);
+  const std::int32_t winner_offset[] = {0, pixel, row, row + pixel};
   const std::int64_t start =
-      (sample * (out_channels_ / block_channels) + block) * out_height * out_width * block_channels;
-  for (std::int64_t i = 0; i < block_channels; ++i) {
-    Entry* entries = list(sample, block * block_channels + i);
+      (sample * (out_channels_ / shape_.lanes) + block) * out_height * out_width * shape_.lanes;
+  for (std::int64_t i = 0; i < shape_.lanes; ++i) {
+    Entry* entries = list(sample, block * shape_.lanes + i);
     std::int32_t count = 0;
     std::int64_t at = start + i;
     for (std::int64_t y = 0; y < out_height; ++y) {
-      for (std::int64_t x = 0; x < out_width; ++x, at += block_channels) {
-        const auto corner = static_cast<std::int32_t>(2 * y * row_ + 2 * x * window_channels);
+      for (std::int64_t x = 0; x < out_width; ++x, at += shape_.lanes) {
+        const auto corner = static_cast<std::int32_t>(2 * y * row_ + 2 * x * pixel);
         // Written always, kept only if not zero: whether it is cannot be predicted.
         entries[count] = {corner + winner_offset[winners[at]], gradients[at]};
         count += gradients[at] != 0 ? 1 : 0;
       }
     }
-    length(sample, block * block_channels + i) = count;
+    length(sample, block * shape_.lanes + i) = count;
   }
 }
 
 void PooledGradients::collect(const float* gradients, const std::uint32_t* winners,
                               std::int64_t samples) {
   samples_ = samples;
-  const std::int64_t blocks = out_channels_ / block_channels;
+  const std::int64_t blocks = out_channels_ / shape_.lanes;
   loops::split_over_threads(samples * blocks, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       collect_channels(gradients, winners, i / blocks, i % blocks);
@@ -159,46 +209,74 @@ void PooledGradients::collect(const float* gradients, const std::uint32_t* winne
   });
 }
 
-void PooledGradients::weights_of_block(float* weight_gradients, float* bias_gradients,
-                                       std::int64_t block) {
-  const std::int64_t first = block * block_channels;
-  std::fill_n(weight_gradients + first * groups_ * window_floats,
-              block_channels * groups_ * window_floats, 0.0f);
-  std::fill_n(bias_gradients + first, block_channels, 0.0f);
-  // Few channels at a time: their sums and a sample's windows fit the first-level cache together.
-  for (std::int64_t sample = 0; sample < samples_; ++sample) {
-    for (std::int64_t channel = first; channel < first + block_channels; ++channel) {
+void PooledGradients::biases_of_block(float* bias_gradients, std::int64_t block) {
+  for (std::int64_t channel = block * shape_.lanes; channel < (block + 1) * shape_.lanes;
+       ++channel) {
+    float sum = 0;
+    for (std::int64_t sample = 0; sample < samples_; ++sample) {
       const Entry* entries = list(sample, channel);
       const std::int32_t count = length(sample, channel);
-      for (std::int32_t e = 0; e < count; ++e) bias_gradients[channel] += entries[e].gradient;
-      for (std::int64_t group = 0; group < groups_; ++group) {
-        add_windows(entries, count, padded(sample, group), row_,
+      for (std::int32_t e = 0; e < count; ++e) sum += entries[e].gradient;
+    }
+    bias_gradients[channel] = sum;
+  }
+}
+
+void PooledGradients::weights_of_block(float* weight_gradients, std::int64_t block) {
+  const std::int64_t first = block * shape_.lanes;
+  const std::int64_t window_floats = taps * shape_.channels;
+  std::fill_n(weight_gradients + first * groups_ * window_floats,
+              shape_.lanes * groups_ * window_floats, 0.0f);
+  // Few channels at a time: their sums and a sample's windows fit the first-level cache together.
+  for (std::int64_t sample = 0; sample < samples_; ++sample) {
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      for (std::int64_t channel = first; channel < first + shape_.lanes; ++channel) {
+        add_windows(shape_.channels, list(sample, channel), length(sample, channel),
+                    padded(sample, group), row_,
                     weight_gradients + (channel * groups_ + group) * window_floats);
       }
     }
   }
 }
 
+void PooledGradients::plane_weights_of_block(float* weight_gradients, std::int64_t block) {
+  for (std::int64_t channel = block * shape_.lanes; channel < (block + 1) * shape_.lanes;
+       ++channel) {
+    for (std::int64_t plane = 0; plane < groups_; ++plane) {
+      float sums[3][4] = {};
+      for (std::int64_t sample = 0; sample < samples_; ++sample)
+        add_windows(1, list(sample, channel), length(sample, channel), padded(sample, plane), row_,
+                    sums[0]);
+      float* weights = weight_gradients + (channel * groups_ + plane) * taps;
+      for (const float* row : sums) weights = std::copy_n(row, 3, weights);
+    }
+  }
+}
+
 void PooledGradients::weights(const float* input, float* weight_gradients, float* bias_gradients) {
-  const std::int64_t group_floats = height_ * width_ * window_channels;
+  const std::int64_t group_floats = height_ * width_ * shape_.channels;
   loops::split_over_threads(samples_ * groups_, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       float* to = padded(i / groups_, i % groups_);
       std::fill_n(to, (height_ + 2) * row_, 0.0f);
-      copy_inside(height_, width_, input + i * group_floats, to);
+      copy_inside(shape_.channels, height_, width_, input + i * group_floats, to);
     }
   });
-  loops::split_over_threads(out_channels_ / block_channels, 1,
-                            [&](std::int64_t first, std::int64_t last) {
-                              for (std::int64_t block = first; block < last; ++block) {
-                                weights_of_block(weight_gradients, bias_gradients, block);
-                                if (first == 0) context_.breathe();
-                              }
-                            });
+  const auto run = [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t block = first; block < last; ++block) {
+      biases_of_block(bias_gradients, block);
+      if (shape_.channels == 1)
+        plane_weights_of_block(weight_gradients, block);
+      else
+        weights_of_block(weight_gradients, block);
+      if (first == 0) context_.breathe();
+    }
+  };
+  loops::split_over_threads(out_channels_ / shape_.lanes, 1, run);
 }
 
 void PooledGradients::input(const float* weights, float* input_gradients) {
-  const std::int64_t group_floats = height_ * width_ * window_channels;
+  const std::int64_t group_floats = height_ * width_ * shape_.channels;
   loops::split_over_threads(samples_ * groups_, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t sample = i / groups_;
@@ -206,10 +284,10 @@ void PooledGradients::input(const float* weights, float* input_gradients) {
       float* sums = padded(sample, group);
       std::fill_n(sums, (height_ + 2) * row_, 0.0f);
       for (std::int64_t channel = 0; channel < out_channels_; ++channel) {
-        spread_windows(list(sample, channel), length(sample, channel),
-                       weights + (channel * groups_ + group) * window_floats, row_, sums);
+        spread_windows(shape_.channels, list(sample, channel), length(sample, channel),
+                       weights + (channel * groups_ + group) * taps * shape_.channels, row_, sums);
       }
-      copy_inside_back(height_, width_, sums, input_gradients + i * group_floats);
+      copy_inside_back(shape_.channels, height_, width_, sums, input_gradients + i * group_floats);
       if (first == 0 && i % samples_a_breath == samples_a_breath - 1) context_.breathe();
     }
   });
