@@ -88,54 +88,40 @@ EVENSTEP_MULTIVERSION void spread_windows(std::int64_t channels, const Entry* li
     spread_list<8, taps>(list, length, weights, row, sample);
 }
 
-/// Calls copy(block's float, padded one's) for each group of `lanes` channels of a pixel, of blocks
-/// x height x width x lanes and the inside of (height + 2) x (width + 2) x blocks x lanes.
-template <int lanes, int blocks, typename Copy>
-EVENSTEP_INLINE void for_each_inside(std::int64_t height, std::int64_t width, Copy copy) {
+/// Copies between an activation map of height x width x channels and the inside of (height + 2) x
+/// (width + 2) x channels. 32 channels are two maps of 16, one behind the other.
+EVENSTEP_MULTIVERSION void copy_inside(std::int64_t channels, std::int64_t height,
+                                       std::int64_t width, const float* from, float* padded) {
   for (std::int64_t y = 0; y < height; ++y) {
-    const std::int64_t row = ((y + 1) * (width + 2) + 1) * blocks * lanes;
+    float* to = padded + ((y + 1) * (width + 2) + 1) * channels;
+    if (channels < 32) {
+      std::copy_n(from + y * width * channels, width * channels, to);
+      continue;
+    }
+    const float* low = from + y * width * 16;
+    const float* high = low + height * width * 16;
     for (std::int64_t x = 0; x < width; ++x) {
-      for (std::int64_t b = 0; b < blocks; ++b)
-        copy(((b * height + y) * width + x) * lanes, row + (x * blocks + b) * lanes);
+      vector_at<16>(to + 32 * x) = vector_at<16>(low + 16 * x);
+      vector_at<16>(to + 32 * x + 16) = vector_at<16>(high + 16 * x);
     }
   }
 }
 
-template <int lanes, int blocks>
-EVENSTEP_INLINE void copy_blocks(std::int64_t height, std::int64_t width, const float* from,
-                                 float* padded) {
-  for_each_inside<lanes, blocks>(
-      height, width, [&](std::int64_t block, std::int64_t inside) __attribute__((always_inline)) {
-        vector_at<lanes>(padded + inside) = vector_at<lanes>(from + block);
-      });
-}
-
-template <int lanes, int blocks>
-EVENSTEP_INLINE void copy_blocks_back(std::int64_t height, std::int64_t width, const float* padded,
-                                      float* to) {
-  for_each_inside<lanes, blocks>(
-      height, width, [&](std::int64_t block, std::int64_t inside) __attribute__((always_inline)) {
-        vector_at<lanes>(to + block) = vector_at<lanes>(padded + inside);
-      });
-}
-
-EVENSTEP_MULTIVERSION void copy_inside(std::int64_t channels, std::int64_t height,
-                                       std::int64_t width, const float* from, float* padded) {
-  if (channels == 32)
-    copy_blocks<16, 2>(height, width, from, padded);
-  else if (channels == 8)
-    copy_blocks<8, 1>(height, width, from, padded);
-  else
-    for (std::int64_t y = 0; y < height; ++y)
-      std::copy_n(from + y * width, width, padded + (y + 1) * (width + 2) + 1);
-}
-
 EVENSTEP_MULTIVERSION void copy_inside_back(std::int64_t channels, std::int64_t height,
                                             std::int64_t width, const float* padded, float* to) {
-  if (channels == 32)
-    copy_blocks_back<16, 2>(height, width, padded, to);
-  else
-    copy_blocks_back<8, 1>(height, width, padded, to);
+  for (std::int64_t y = 0; y < height; ++y) {
+    const float* from = padded + ((y + 1) * (width + 2) + 1) * channels;
+    if (channels < 32) {
+      std::copy_n(from, width * channels, to + y * width * channels);
+      continue;
+    }
+    float* low = to + y * width * 16;
+    float* high = low + height * width * 16;
+    for (std::int64_t x = 0; x < width; ++x) {
+      vector_at<16>(low + 16 * x) = vector_at<16>(from + 32 * x);
+      vector_at<16>(high + 16 * x) = vector_at<16>(from + 32 * x + 16);
+    }
+  }
 }
 
 constexpr std::int64_t samples_a_breath = 16;
