@@ -20,8 +20,8 @@ namespace evenstep::kernels::onednn {
 class PooledGradients {
  public:
   /// What one list meets: windows of `channels` neighbouring channels, 32, 8 or 1 of them. Input
-  /// channels must be a multiple of it, output channels of `lanes`, which output's layout has
-  /// neighbours.
+  /// channels must be a multiple of it, output channels of `lanes`, 16 or 8, which the
+  /// output's layout has side by side.
   struct Shape {
     std::int64_t channels;
     std::int64_t lanes;
@@ -64,7 +64,7 @@ class PooledGradients {
   std::int64_t height_, width_, out_channels_;
   std::int64_t groups_;  // of shape_.channels
   std::int64_t samples_ = 0;
-  std::int64_t row_;          // floats of a padded row: (width + 2) x window_channels
+  std::int64_t row_;          // floats of a padded row: (width + 2) x shape_.channels
   std::int64_t list_length_;  // with room for one more than can be
   std::vector<Entry> entries_;
   std::vector<std::int32_t> lengths_;
