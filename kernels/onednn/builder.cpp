@@ -50,6 +50,7 @@ class Builder {
   void add_layer(std::size_t node);
   std::unique_ptr<Layer> make_layer(std::size_t node);
   std::unique_ptr<Layer> make_convolution(std::size_t node);
+  std::unique_ptr<Layer> make_linear(std::size_t node);
   std::unique_ptr<Layer> make_max_pooling(std::size_t node);
   std::unique_ptr<Layer> make_batch_norm(std::size_t node);
   std::unique_ptr<Layer> make_add(std::size_t node);
@@ -63,6 +64,7 @@ class Builder {
   bool may_overwrite(int node) const;
   bool may_share_gradients(int sole, Reading reading) const;
   bool is_followed_by(LayerKind kind, std::size_t node) const;
+  bool has_zeros(int node) const;
   void place_parameters();
   void note_uses();
   void cut_phases();
@@ -165,8 +167,7 @@ std::unique_ptr<Layer> Builder::make_layer(std::size_t n) {
     case LayerKind::convolution:
       return make_convolution(n);
     case LayerKind::linear:
-      return std::make_unique<Linear>(context_, read({n, 0}), node.output_shape.channels,
-                                      n + 1 == nodes_.size());
+      return make_linear(n);
     case LayerKind::max_pooling:
       return make_max_pooling(n);
     case LayerKind::average_pooling:
@@ -212,6 +213,26 @@ std::unique_ptr<Layer> Builder::make_convolution(std::size_t n) {
     }
   }
   return std::make_unique<Convolution>(context_, input, node);
+}
+
+std::unique_ptr<Layer> Builder::make_linear(std::size_t n) {
+  const Node& node = nodes_[n];
+  return std::make_unique<Linear>(
+      context_, read({n, 0}),
+      Linear::Options{.outputs = node.output_shape.channels,
+                      .logits = n + 1 == nodes_.size(),
+                      .zeros_in = has_zeros(node.inputs[0]),
+                      .background_in = node.inputs[0] == Node::network_input,
+                      .zeros_in_backward = is_followed_by(LayerKind::relu, n)});
+}
+
+/// Whether many values of a node's output are zero: it is a ReLU's, perhaps pooled.
+bool Builder::has_zeros(int n) const {
+  if (n == Node::network_input) return false;
+  const Node& node = nodes_[static_cast<std::size_t>(n)];
+  if (node.spec.kind == LayerKind::dropout || node.spec.kind == LayerKind::max_pooling)
+    return has_zeros(node.inputs[0]);
+  return node.spec.kind == LayerKind::relu;
 }
 
 std::unique_ptr<Layer> Builder::make_max_pooling(std::size_t n) {

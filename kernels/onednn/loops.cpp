@@ -110,4 +110,20 @@ EVENSTEP_MULTIVERSION void sum_columns(const Bf16* matrix, std::int64_t rows, st
   sum_columns_body(matrix, rows, columns, sums);
 }
 
+EVENSTEP_MULTIVERSION void sum_rows(const float* matrix, std::int64_t rows, std::int64_t columns,
+                                    float* sums) {
+  constexpr std::int64_t lanes = 32;
+  for (std::int64_t r = 0; r < rows; ++r, matrix += columns) {
+    float parts[lanes] = {};
+    std::int64_t c = 0;
+    for (; c + lanes <= columns; c += lanes) {
+      for (std::int64_t i = 0; i < lanes; ++i) parts[i] += matrix[c + i];
+    }
+    float sum = 0;
+    for (; c < columns; ++c) sum += matrix[c];
+    for (float part : parts) sum += part;
+    sums[r] = sum;
+  }
+}
+
 }  // namespace evenstep::kernels::onednn::loops

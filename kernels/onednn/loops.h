@@ -32,6 +32,9 @@ void add(const Bf16* part, Bf16* sum, std::int64_t count);
 void sum_columns(const float* matrix, std::int64_t rows, std::int64_t columns, float* sums);
 void sum_columns(const Bf16* matrix, std::int64_t rows, std::int64_t columns, float* sums);
 
+/// sums[r] = sum over c of matrix[r][c].
+void sum_rows(const float* matrix, std::int64_t rows, std::int64_t columns, float* sums);
+
 /// Calls run(first, last) on pieces of [0, count) of at least `grain`, one a thread.
 template <typename Run>
 void split_over_threads(std::int64_t count, std::int64_t grain, Run run) {

@@ -19,7 +19,7 @@ constexpr std::int64_t product_sizes = 16;
 }  // namespace
 
 WeightProducts::WeightProducts(Context& context, const Tensor& input, const Tensor& output,
-                               const Desc& written, const Desc& plain)
+                               const Desc& written, const Desc& plain, bool sparse)
     : input_(input),
       output_(output),
       inputs_(input.counts[0] / context.menu.sizes()[0]),
@@ -39,6 +39,11 @@ WeightProducts::WeightProducts(Context& context, const Tensor& input, const Tens
   const Desc bias({outputs_}, f32, Tag::a);
   weight_sum_ = GradientSum(context, context.weight_part, written, plain, rows);
   bias_sum_ = GradientSum(context, context.bias_part, bias, bias, bias);
+  const auto panel = SparseProduct::panel_for(inputs_);
+  if (sparse && f32_ && panel) {
+    sparse_product_.emplace(context, *panel, outputs_, capacity_);
+    return;
+  }
   for (std::int64_t samples = granule_; samples <= capacity_; samples += granule_) {
     make_product(context, samples);
   }
@@ -101,17 +106,28 @@ void WeightProducts::multiply_kept(bool last, std::span<float> gradients) {
 void WeightProducts::multiply(const Samples& samples, bool last, std::span<float> gradients) {
   const Network::Pass pass{first_, last};
   float* bias_gradients = last ? gradients.data() + weight_count_ : nullptr;
-  const Product& product = products_[static_cast<std::size_t>(samples.count / granule_ - 1)];
-  product.output_gradients.set_data_handle(samples.output_gradients);
-  product.inputs.set_data_handle(samples.inputs);
   weight_sum_.begin(pass, gradients.data());
-  product.call.run(stream_);
+  multiply_weights(samples);
   weight_sum_.end(stream_, pass, gradients.data());
 
   bias_sum_.begin(pass, bias_gradients);
   sum_columns(samples.output_gradients, samples.count, data<float>(bias_sum_.target()));
   bias_sum_.end(stream_, pass, bias_gradients);
   first_ = false;
+}
+
+void WeightProducts::multiply_weights(const Samples& samples) {
+  if (sparse_product_) {
+    sparse_product_->list({static_cast<const float*>(samples.output_gradients), 1, outputs_},
+                          outputs_, samples.count);
+    sparse_product_->multiply({static_cast<const float*>(samples.inputs), inputs_, 1}, inputs_,
+                              false, data<float>(weight_sum_.target()));
+    return;
+  }
+  const Product& product = products_[static_cast<std::size_t>(samples.count / granule_ - 1)];
+  product.output_gradients.set_data_handle(samples.output_gradients);
+  product.inputs.set_data_handle(samples.inputs);
+  product.call.run(stream_);
 }
 
 void WeightProducts::sum_columns(const void* rows, std::int64_t count, float* sums) const {

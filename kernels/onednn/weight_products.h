@@ -4,16 +4,20 @@
 // full.
 #pragma once
 
+#include <optional>
+
 #include "kernels/onednn/gradient_sum.h"
+#include "kernels/onednn/sparse_product.h"
 
 namespace evenstep::kernels::onednn {
 
 class WeightProducts {
  public:
   /// For the layer from `input` to `output`. `written` and `plain` describe its weight gradients:
-  /// an output's as a sample of the input lies in memory, and as the caller wants them.
+  /// an output's as a sample of the input lies in memory, and as the caller wants them. `sparse`:
+  /// many of the output's gradients are zero.
   WeightProducts(Context& context, const Tensor& input, const Tensor& output,
-                 const dnnl::memory::desc& written, const dnnl::memory::desc& plain);
+                 const dnnl::memory::desc& written, const dnnl::memory::desc& plain, bool sparse);
 
   /// Takes the chunk that the tensors hold now; with `pass.last` writes the share's gradients to
   /// `gradients`: weights, then biases.
@@ -35,6 +39,7 @@ class WeightProducts {
   void keep(const Samples& chunk);
   void multiply_kept(bool last, std::span<float> gradients);
   void multiply(const Samples& samples, bool last, std::span<float> gradients);
+  void multiply_weights(const Samples& samples);
   void sum_columns(const void* rows, std::int64_t count, float* sums) const;
   std::byte* kept_row(const dnnl::memory& kept, std::int64_t row, std::int64_t elements) const;
   std::size_t bytes(std::int64_t elements) const;
@@ -51,6 +56,7 @@ class WeightProducts {
   GradientSum weight_sum_, bias_sum_;
   std::int64_t weight_count_;  // in the caller's layout
   std::vector<Product> products_;
+  std::optional<SparseProduct> sparse_product_;  // instead of those
 };
 
 }  // namespace evenstep::kernels::onednn

@@ -1,0 +1,136 @@
+// SparseProduct with all its panels against plain sums in double: on any processor, though networks
+// take each panel only where it is fast.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/onednn/sparse_product.h"
+
+namespace evenstep::kernels::onednn {
+namespace {
+
+constexpr std::int64_t most_rows = 9;
+constexpr std::int64_t most_depth = 500;
+
+using Values = std::vector<float>;
+
+/// rows x columns values, either of which may lie in one piece.
+struct Plain {
+  std::int64_t rows, columns;
+  bool by_columns;
+  Values values = Values(static_cast<std::size_t>(rows * columns));
+
+  SparseProduct::Matrix matrix() const {
+    return {values.data(), by_columns ? 1 : columns, by_columns ? rows : 1};
+  }
+  float& at(std::int64_t row, std::int64_t column) {
+    return values[static_cast<std::size_t>(by_columns ? column * rows + row
+                                                      : row * columns + column)];
+  }
+};
+
+struct Random {
+  std::mt19937 bits;
+  float number() { return std::normal_distribution<float>()(bits); }
+  std::int64_t up_to(std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(1, most)(bits);
+  }
+  bool coin() { return up_to(2) == 1; }
+};
+
+/// One product of random size, layout and share of zeros.
+void check(SparseProduct& product, SparseProduct::Panel panel, Random& random) {
+  Plain left{random.up_to(most_rows), random.up_to(most_depth), random.coin()};
+  Plain right{left.columns, panel.width() * random.up_to(3), random.coin()};
+  const auto percent_zero = random.up_to(101) - 1;
+  Values backgrounds(static_cast<std::size_t>(left.rows));
+  const bool has_background = random.coin();
+  if (has_background)
+    for (float& background : backgrounds) background = random.number();
+  for (std::int64_t row = 0; row < left.rows; ++row)
+    for (std::int64_t k = 0; k < left.columns; ++k)
+      left.at(row, k) = random.up_to(100) <= percent_zero
+                            ? backgrounds[static_cast<std::size_t>(row)]
+                            : random.number();
+  for (float& value : right.values) value = random.number();
+  const bool add = random.coin();
+  Values results(static_cast<std::size_t>(left.rows * right.columns));
+  for (float& result : results) result = random.number();
+  const Values before = results;
+
+  product.list(left.matrix(), left.rows, left.columns,
+               has_background ? backgrounds.data() : nullptr);
+  product.multiply(right.matrix(), right.columns, add, results.data());
+
+  CAPTURE(panel.lanes);
+  CAPTURE(panel.vectors);
+  CAPTURE(left.rows);
+  CAPTURE(left.columns);
+  CAPTURE(right.columns);
+  double worst = 0;
+  for (std::int64_t row = 0; row < left.rows; ++row) {
+    for (std::int64_t column = 0; column < right.columns; ++column) {
+      const auto place = static_cast<std::size_t>(row * right.columns + column);
+      double sum = add ? before[place] : 0;
+      for (std::int64_t k = 0; k < left.columns; ++k)
+        sum += static_cast<double>(left.at(row, k) - backgrounds[static_cast<std::size_t>(row)]) *
+               right.at(k, column);
+      worst = std::max(worst, std::abs(sum - results[place]));
+    }
+  }
+  // Sums of up to 500 products of about 1 or 2: their rounding comes to some 1e-5.
+  CHECK(worst < 1e-3);
+}
+
+TEST_CASE("zeros skipped, every product is that of all values") {
+  const unsigned seed = std::random_device()();
+  CAPTURE(seed);
+  Random random{std::mt19937(seed)};
+  for (std::int64_t lanes : {8, 16}) {
+    for (std::int64_t vectors : {5, 6, 7, 8}) {
+      const SparseProduct::Panel panel{lanes, vectors};
+      Context context(ChunkMenu(1), Dtype::f32);
+      SparseProduct product(context, panel, most_rows, most_depth);
+      context.plan.commit();
+      for (int i = 0; i < 25; ++i) check(product, panel, random);
+    }
+  }
+}
+
+TEST_CASE("blocks cover any depth and stay within their lists") {
+  const SparseProduct::Panel panel{16, 8};
+  for (std::int64_t depth = 1; depth <= 400; ++depth) {
+    Context context(ChunkMenu(1), Dtype::f32);
+    SparseProduct product(context, panel, 1, depth);
+    context.plan.commit();
+    const Values left(static_cast<std::size_t>(depth), 1);
+    const Values right(static_cast<std::size_t>(depth * panel.width()), 1);
+    Values results(static_cast<std::size_t>(panel.width()));
+    product.list({left.data(), depth, 1}, 1, depth);
+    product.multiply({right.data(), panel.width(), 1}, panel.width(), false, results.data());
+    CAPTURE(depth);
+    CHECK(results.front() == static_cast<float>(depth));
+    CHECK(results.back() == static_cast<float>(depth));
+  }
+}
+
+TEST_CASE("a NaN is something, and reaches its row alone") {
+  const SparseProduct::Panel panel{8, 5};
+  Context context(ChunkMenu(1), Dtype::f32);
+  SparseProduct product(context, panel, 2, 3);
+  context.plan.commit();
+  const Values left{0, NAN, -0.0f, 1, 0, 2};
+  const Values right(static_cast<std::size_t>(3 * panel.width()), 1);
+  Values results(static_cast<std::size_t>(2 * panel.width()));
+  product.list({left.data(), 3, 1}, 2, 3);
+  product.multiply({right.data(), panel.width(), 1}, panel.width(), false, results.data());
+  CHECK(std::isnan(results.front()));
+  CHECK(results.back() == 3);
+}
+
+}  // namespace
+}  // namespace evenstep::kernels::onednn
