@@ -22,6 +22,7 @@
 #include "kernels/onednn/pooling.h"
 #include "kernels/onednn/relu.h"
 #include "kernels/onednn/token_linear.h"
+#include "kernels/onednn/winograd_convolution.h"
 
 namespace evenstep::kernels::onednn {
 namespace {
@@ -212,6 +213,9 @@ std::unique_ptr<Layer> Builder::make_convolution(std::size_t n) {
       return std::make_unique<PooledConvolution>(context_, input, node, *shape);
     }
   }
+  const auto shape = Winograd::shape_for(context_, input, node);
+  if (shape && !node.spec.bias)
+    return std::make_unique<WinogradConvolution>(context_, input, *shape);
   return std::make_unique<Convolution>(context_, input, node);
 }
 

@@ -86,12 +86,20 @@ ConvolutionForward::ConvolutionForward(Context& context, const Tensor& input, co
   const dnnl::memory::desc plain(shape.weights, f32, Tag::oihw);
   weight_count_ = element_count(plain);
   plain_weights_ = dnnl::memory(plain, context.engine, DNNL_MEMORY_NONE);
-  weights_ = context.plan.view(context.plan.new_region(), descs_.back().weights_desc());
   if (shape.bias) bias_ = context.plan.view(context.plan.new_region(), descs_.back().bias_desc());
-  load_weights_ = context.reorder(plain_weights_, weights_);
   output.shape = shape.output;
+  for (const ForwardDesc& desc : descs_) output.add_values(context.plan, desc.dst_desc());
+  const auto winograd = Winograd::shape_for(context, input, node);
+  if (winograd && layout_of(descs_.back().dst_desc()) == Winograd::layout(*winograd)) {
+    winograd_.emplace(context, *winograd, Winograd::Passes::forward);
+    samples_.assign(context.menu.sizes().begin(), context.menu.sizes().end());
+    inputs_ = input.values;
+    outputs_ = output.values;
+    return;
+  }
+  weights_ = context.plan.view(context.plan.new_region(), descs_.back().weights_desc());
+  load_weights_ = context.reorder(plain_weights_, weights_);
   for (std::size_t size = 0; size < descs_.size(); ++size) {
-    output.add_values(context.plan, descs_[size].dst_desc());
     std::vector<Call::Argument> arguments = {{DNNL_ARG_SRC, input.values[size]},
                                              {DNNL_ARG_WEIGHTS, weights_},
                                              {DNNL_ARG_DST, output.values[size]}};
@@ -103,10 +111,23 @@ ConvolutionForward::ConvolutionForward(Context& context, const Tensor& input, co
 void ConvolutionForward::load(std::span<const float> parameters) {
   // oneDNN only reads through this handle, though its type does not say so.
   plain_weights_.set_data_handle(const_cast<float*>(parameters.data()));
-  load_weights_.run(stream_);
+  if (winograd_)
+    winograd_->load(parameters.data());
+  else
+    load_weights_.run(stream_);
   const auto biases = static_cast<std::int64_t>(parameters.size()) - weight_count_;
   if (biases == 0) return;
   std::copy_n(parameters.data() + weight_count_, biases, data<float>(bias_));
+}
+
+void ConvolutionForward::run(std::size_t size) {
+  if (!winograd_) {
+    calls_[size].run(stream_);
+    return;
+  }
+  const float* biases = bias_ ? data<float>(bias_) : nullptr;
+  winograd_->forward(data<float>(inputs_[size]), biases, samples_[size],
+                     data<float>(outputs_[size]));
 }
 
 }  // namespace evenstep::kernels::onednn

@@ -1,10 +1,11 @@
 // Forward of a convolution: shared by the layers that differ
 // in how they go backward. Weights are kept in the layout that oneDNN chooses for the largest
-// chunk.
+// chunk, or, where that is faster, in Winograd's.
 #pragma once
 
-#include "kernels/layers.h"
-#include "kernels/onednn/context.h"
+#include <optional>
+
+#include "kernels/onednn/winograd.h"
 
 namespace evenstep::kernels::onednn {
 
@@ -21,7 +22,7 @@ class ConvolutionForward {
 
   /// Plain weight, then bias.
   void load(std::span<const float> parameters);
-  void run(std::size_t size) { calls_[size].run(stream_); }
+  void run(std::size_t size);
 
   const dnnl::memory::dims& strides() const { return strides_; }
   /// Above and to the left; below and to the right there may be less to read.
@@ -39,6 +40,9 @@ class ConvolutionForward {
   dnnl::memory plain_weights_, weights_, bias_;
   Call load_weights_;
   std::vector<Call> calls_;
+  std::optional<Winograd> winograd_;   // instead of those
+  std::vector<std::int64_t> samples_;  // by menu size
+  std::vector<dnnl::memory> inputs_, outputs_;
 };
 
 }  // namespace evenstep::kernels::onednn

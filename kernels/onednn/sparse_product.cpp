@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include "kernels/onednn/loops.h"
-#include "runtime/multiversion.h"
+#include "kernels/onednn/vectors.h"
 
 namespace evenstep::kernels::onednn {
 namespace {
@@ -29,26 +28,11 @@ constexpr std::int64_t some_rows = 16;
 constexpr std::int64_t spare = 8;
 constexpr std::int64_t round = 4;  // blocks are a multiple of it deep
 
-template <int lanes>
-struct VectorOf {
-  typedef float Type __attribute__((vector_size(4 * lanes)));
-};
-
-// By memcpy, since a layer's weights may begin anywhere.
-template <typename Vector>
-EVENSTEP_INLINE void load(const float* from, Vector& to) {
-  std::memcpy(&to, from, sizeof to);
-}
-template <typename Vector>
-EVENSTEP_INLINE void store(const Vector& from, float* to) {
-  std::memcpy(to, &from, sizeof from);
-}
-
 /// sums = or += value x its row of the panel, for each entry of a list.
 template <int lanes, int vectors>
 EVENSTEP_INLINE void add_list(const Entry* list, std::int32_t length, const float* panel, bool add,
                               float* sums) {
-  typename VectorOf<lanes>::Type sum[vectors] = {}, factor;
+  Vector<lanes> sum[vectors] = {}, factor;
   if (add) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) load(sums + lanes * v, sum[v]);
@@ -117,7 +101,7 @@ EVENSTEP_MULTIVERSION void transpose(const float* from, std::int64_t from_step, 
   for (; c + 4 <= columns; c += 4) {
     std::int64_t r = 0;
     for (; r + 4 <= rows; r += 4) {
-      VectorOf<4>::Type column[4];
+      Vector<4> column[4];
       for (int i = 0; i < 4; ++i) load(from + (c + i) * from_step + r, column[i]);
       const auto low = __builtin_shufflevector(column[0], column[1], 0, 4, 1, 5);
       const auto high = __builtin_shufflevector(column[0], column[1], 2, 6, 3, 7);
