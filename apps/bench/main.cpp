@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <dnnl.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <new>
 

@@ -1,11 +1,14 @@
 // Command lines by CLI11, with this project's errors.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace evenstep {
 

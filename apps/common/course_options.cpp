@@ -1,5 +1,7 @@
 #include "common/course_options.h"
 
+#include <CLI/CLI.hpp>
+
 #include "common/trace_file.h"
 #include "evenstep/error.h"
 #include "lb/predictor.h"

@@ -1,13 +1,16 @@
 // The GPT language model on a text or a file of tokens.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "kernels/gpt.h"
 #include "training/options.h"
 #include "training/workload.h"
+
+namespace CLI {
+class App;
+}
 
 namespace evenstep::train {
 

@@ -1,5 +1,7 @@
 #include "replay/options.h"
 
+#include <CLI/CLI.hpp>
+
 #include "common/command_line.h"
 #include "evenstep/error.h"
 #include "lb/sizer.h"

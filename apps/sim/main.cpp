@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <nlohmann/json.hpp>
 
 #include "common/results.h"
 #include "common/trace_file.h"

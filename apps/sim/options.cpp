@@ -1,6 +1,7 @@
 #include "sim/options.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "evenstep/error.h"
 #include "lb/sizer.h"

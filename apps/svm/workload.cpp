@@ -1,6 +1,7 @@
 #include "svm/workload.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "common/checks.h"
 #include "evenstep/error.h"

@@ -1,12 +1,15 @@
 // The linear SVM on LIBSVM files.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "training/options.h"
 #include "training/workload.h"
+
+namespace CLI {
+class App;
+}
 
 namespace evenstep::train {
 

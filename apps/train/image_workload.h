@@ -1,11 +1,14 @@
 // Networks on labelled images.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "training/workload.h"
+
+namespace CLI {
+class App;
+}
 
 namespace evenstep::train {
 

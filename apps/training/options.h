@@ -2,7 +2,6 @@
 // knob's name, default and help.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,6 +12,10 @@
 #include "evenstep/optimizer.h"
 #include "evenstep/session.h"
 #include "training/workload.h"
+
+namespace CLI {
+class App;
+}
 
 namespace evenstep::train {
 

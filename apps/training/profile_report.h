@@ -1,7 +1,7 @@
 // The table and the JSON of --profile: this rank's time by layer.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "kernels/profile.h"
 
