@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/onednn/exponential.h"
-#include "runtime/multiversion.h"
+#include "kernels/onednn/vectors.h"
 
 namespace evenstep::kernels::onednn::attention_loops {
 namespace {
@@ -14,42 +14,56 @@ namespace {
 typedef float Vector __attribute__((vector_size(64), aligned(64), may_alias));
 
 constexpr std::int64_t tile_rows = 4;
-constexpr int tile_vectors = 4;  // with as many rows: 16 sums, enough to hide a multiply-add's wait
 
 EVENSTEP_INLINE const Vector& vector_at(const float* at) {
   return *reinterpret_cast<const Vector*>(at);
 }
 
-template <int vectors>
+/// Sums in registers: of AVX-512's 32, 4 rows of 4 vectors, or of AVX2's 16, 4 of 2, enough to hide
+/// a multiply-add's wait.
+template <int width, int vectors>
 EVENSTEP_INLINE void multiply_tile(Left left, Rows<const float> right, Rows<float> to,
                                    std::int64_t depth, bool add) {
-  Vector sums[tile_rows][vectors] = {};
+  onednn::Vector<width> sums[tile_rows][vectors] = {}, factors[vectors];
+  if (add) {
+#pragma GCC unroll 4
+    for (int r = 0; r < tile_rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) load(to.first + r * to.stride + v * width, sums[r][v]);
+    }
+  }
   for (std::int64_t k = 0; k < depth; ++k) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) load(right.first + k * right.stride + v * width, factors[v]);
 #pragma GCC unroll 4
     for (int r = 0; r < tile_rows; ++r) {
       const float value = left.first[r * left.row + k * left.step];
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        sums[r][v] += value * vector_at(right.first + k * right.stride + v * lanes);
+      for (int v = 0; v < vectors; ++v) sums[r][v] += value * factors[v];
     }
   }
 #pragma GCC unroll 4
   for (int r = 0; r < tile_rows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      auto& out = *reinterpret_cast<Vector*>(to.first + r * to.stride + v * lanes);
-      out = add ? out + sums[r][v] : sums[r][v];
-    }
+    for (int v = 0; v < vectors; ++v) store(sums[r][v], to.first + r * to.stride + v * width);
   }
 }
 
-template <int vectors>
-EVENSTEP_INLINE void multiply_columns(Left left, Rows<const float> right, Rows<float> to,
-                                      std::int64_t rows, std::int64_t depth, bool add) {
-  for (std::int64_t m = 0; m < rows; m += tile_rows) {
-    multiply_tile<vectors>({left.first + m * left.row, left.row, left.step}, right,
-                           {to.first + m * to.stride, to.stride}, depth, add);
+/// All rows, for `width` x `vectors` columns at a time, from column `first` on; returns the first
+/// column that is left.
+template <int width, int vectors>
+EVENSTEP_INLINE std::int64_t multiply_columns(Left left, Rows<const float> right, Rows<float> to,
+                                              std::int64_t rows, std::int64_t first,
+                                              std::int64_t columns, std::int64_t depth, bool add) {
+  std::int64_t n = first;
+  for (; n + width * vectors <= columns; n += width * vectors) {
+    for (std::int64_t m = 0; m < rows; m += tile_rows) {
+      multiply_tile<width, vectors>({left.first + m * left.row, left.row, left.step},
+                                    {right.first + n, right.stride},
+                                    {to.first + m * to.stride + n, to.stride}, depth, add);
+    }
   }
+  return n;
 }
 
 template <typename T>
@@ -116,16 +130,13 @@ EVENSTEP_INLINE int seen_columns(std::int64_t query, std::int64_t columns) {
 EVENSTEP_MULTIVERSION void multiply(Left left, Rows<const float> right, Rows<float> to,
                                     std::int64_t rows, std::int64_t columns, std::int64_t depth,
                                     bool add) {
-  std::int64_t n = 0;
-  const auto at = [&](std::int64_t column) __attribute__((always_inline)) {
-    return std::pair(Rows<const float>{right.first + column, right.stride},
-                     Rows<float>{to.first + column, to.stride});
-  };
-  for (; n + tile_vectors * lanes <= columns; n += tile_vectors * lanes)
-    multiply_columns<tile_vectors>(left, at(n).first, at(n).second, rows, depth, add);
-  for (; n + 2 * lanes <= columns; n += 2 * lanes)
-    multiply_columns<2>(left, at(n).first, at(n).second, rows, depth, add);
-  if (n < columns) multiply_columns<1>(left, at(n).first, at(n).second, rows, depth, add);
+  if (!has_avx512()) {
+    multiply_columns<8, 2>(left, right, to, rows, 0, columns, depth, add);
+    return;
+  }
+  std::int64_t n = multiply_columns<16, 4>(left, right, to, rows, 0, columns, depth, add);
+  n = multiply_columns<16, 2>(left, right, to, rows, n, columns, depth, add);
+  multiply_columns<16, 1>(left, right, to, rows, n, columns, depth, add);
 }
 
 EVENSTEP_MULTIVERSION void pack(Rows<const float> from, std::int64_t tokens, std::int64_t features,
