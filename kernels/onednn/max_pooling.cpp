@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/onednn/loops.h"
+#include "kernels/onednn/vectors.h"
 #include "runtime/multiversion.h"
 
 namespace evenstep::kernels::onednn {
@@ -13,23 +14,45 @@ namespace {
 template <typename T>
 using Winner = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
 
-/// One output pixel: `inner` channels. A NaN wins over all numbers.
-template <typename T>
-EVENSTEP_INLINE void pool_pixel(const T* __restrict top, const T* __restrict bottom,
-                                std::int64_t inner, T* __restrict out,
-                                Winner<T>* __restrict winner) {
-  for (std::int64_t i = 0; i < inner; ++i) {
-    const T candidates[] = {top[i], top[i + inner], bottom[i], bottom[i + inner]};
-    T best = candidates[0];
-    Winner<T> index = 0;
-    for (Winner<T> k = 1; k < 4; ++k) {
-      const bool better = !(widen(candidates[k]) <= widen(best)) && widen(best) == widen(best);
-      best = better ? candidates[k] : best;
-      index = better ? k : index;
-    }
-    out[i] = best;
-    winner[i] = index;
+template <int lanes>
+using Wholes = decltype(Vector<lanes>{} < Vector<lanes>{});
+
+template <int lanes>
+EVENSTEP_INLINE void load_values(const float* from, Vector<lanes>& values) {
+  load(from, values);
+}
+template <int lanes>
+EVENSTEP_INLINE void load_values(const Bf16* from, Vector<lanes>& values) {
+  for (int lane = 0; lane < lanes; ++lane) values[lane] = widen(from[lane]);
+}
+
+/// `lanes` channels of an output pixel. A NaN wins over all numbers, and the first over all others.
+/// In vectors, since with choices in it GCC makes no vectors of a plain loop.
+template <int lanes, typename T>
+EVENSTEP_INLINE void pool_lanes(const T* top, const T* bottom, std::int64_t inner, T* out,
+                                Winner<T>* winner) {
+  const T* candidates[] = {top, top + inner, bottom, bottom + inner};
+  Vector<lanes> best, value;
+  load_values<lanes>(candidates[0], best);
+  Wholes<lanes> index = {};
+#pragma GCC unroll 3
+  for (int k = 1; k < 4; ++k) {
+    load_values<lanes>(candidates[k], value);
+    const Wholes<lanes> better = ~(value <= best) & (best == best);
+    best = better ? value : best;
+    index = better ? Wholes<lanes>{} + k : index;
   }
+  for (int lane = 0; lane < lanes; ++lane) narrow(best[lane], out[lane]);
+  for (int lane = 0; lane < lanes; ++lane) winner[lane] = static_cast<Winner<T>>(index[lane]);
+}
+
+/// One output pixel: `inner` channels.
+template <typename T>
+EVENSTEP_INLINE void pool_pixel(const T* top, const T* bottom, std::int64_t inner, T* out,
+                                Winner<T>* winner) {
+  std::int64_t i = 0;
+  for (; i + 8 <= inner; i += 8) pool_lanes<8>(top + i, bottom + i, inner, out + i, winner + i);
+  for (; i < inner; ++i) pool_lanes<1>(top + i, bottom + i, inner, out + i, winner + i);
 }
 
 /// Output rows [first, last), counted over all planes.
