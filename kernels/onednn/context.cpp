@@ -31,7 +31,7 @@ Context::Context(const ChunkMenu& chunk_menu, Dtype compute_dtype)
       scratchpad(plan.new_region()),
       weight_part(plan.new_region()),
       bias_part(plan.new_region()),
-      product_lists(plan.new_region()) {
+      product_scratch(plan.new_region()) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 }
 

@@ -58,8 +58,8 @@ struct Context {
   /// Gradients of the current chunk on their way into a layer's sums.
   MemoryPlan::Region weight_part;
   MemoryPlan::Region bias_part;
-  /// What sparse products list while they run.
-  MemoryPlan::Region product_lists;
+  /// What products list or pack while they run.
+  MemoryPlan::Region product_scratch;
   /// In backward of a last chunk, if anyone asked: whom to tell of gradients that are final, and
   /// how many are.
   const GradientReady* ready = nullptr;

@@ -15,7 +15,6 @@ namespace evenstep::kernels::onednn {
 namespace {
 
 using Entry = SparseProduct::Entry;
-using Matrix = SparseProduct::Matrix;
 using Panel = SparseProduct::Panel;
 
 constexpr std::int64_t most_panel_floats = 6144;  // 24 KB: of 32 KB caches
@@ -94,47 +93,6 @@ EVENSTEP_MULTIVERSION void add_lists(const Panel& shape, const Lists& lists, con
     add_lists<8>(shape.vectors, lists, panel, add, sums, sums_step);
 }
 
-/// to[r][c] = from[c][r], 4 x 4 at a time; rows and columns are those of `to`.
-EVENSTEP_MULTIVERSION void transpose(const float* from, std::int64_t from_step, std::int64_t rows,
-                                     std::int64_t columns, float* to, std::int64_t to_step) {
-  std::int64_t c = 0;
-  for (; c + 4 <= columns; c += 4) {
-    std::int64_t r = 0;
-    for (; r + 4 <= rows; r += 4) {
-      Vector<4> column[4];
-      for (int i = 0; i < 4; ++i) load(from + (c + i) * from_step + r, column[i]);
-      const auto low = __builtin_shufflevector(column[0], column[1], 0, 4, 1, 5);
-      const auto high = __builtin_shufflevector(column[0], column[1], 2, 6, 3, 7);
-      const auto next_low = __builtin_shufflevector(column[2], column[3], 0, 4, 1, 5);
-      const auto next_high = __builtin_shufflevector(column[2], column[3], 2, 6, 3, 7);
-      float* corner = to + r * to_step + c;
-      store(__builtin_shufflevector(low, next_low, 0, 1, 4, 5), corner);
-      store(__builtin_shufflevector(low, next_low, 2, 3, 6, 7), corner + to_step);
-      store(__builtin_shufflevector(high, next_high, 0, 1, 4, 5), corner + 2 * to_step);
-      store(__builtin_shufflevector(high, next_high, 2, 3, 6, 7), corner + 3 * to_step);
-    }
-    for (; r < rows; ++r)
-      for (int i = 0; i < 4; ++i) to[r * to_step + c + i] = from[(c + i) * from_step + r];
-  }
-  for (; c < columns; ++c)
-    for (std::int64_t r = 0; r < rows; ++r) to[r * to_step + c] = from[c * from_step + r];
-}
-
-/// Rows x columns of a matrix, from its corner on, side by side.
-void pack(const Matrix& matrix, std::int64_t rows, std::int64_t columns, float* to) {
-  if (matrix.column_step != 1) {
-    transpose(matrix.first, matrix.column_step, rows, columns, to, columns);
-    return;
-  }
-  for (std::int64_t row = 0; row < rows; ++row)
-    std::copy_n(matrix.first + row * matrix.row_step, columns, to + row * columns);
-}
-
-Matrix from_corner(const Matrix& matrix, std::int64_t row, std::int64_t column) {
-  return {matrix.first + row * matrix.row_step + column * matrix.column_step, matrix.row_step,
-          matrix.column_step};
-}
-
 /// For every set of eight lanes, the bits of a byte: its lanes, a byte each, in order.
 constexpr auto lanes_of = [] {
   std::array<std::uint64_t, 256> result{};
@@ -210,7 +168,7 @@ SparseProduct::SparseProduct(Context& context, Panel panel, std::int64_t most_ro
   const std::int64_t entries = most_rows * (most_depth + most_blocks * (round + spare));
   const dnnl::memory::desc two_floats_each({2 * entries}, dnnl::memory::data_type::f32,
                                            dnnl::memory::format_tag::a);
-  entries_ = context.plan.view(context.product_lists, two_floats_each);
+  entries_ = context.plan.view(context.product_scratch, two_floats_each);
   lengths_.resize(static_cast<std::size_t>(most_rows * most_blocks));
 }
 
@@ -250,7 +208,7 @@ void SparseProduct::list_block(const Matrix& left, const float* backgrounds, std
   float some[some_rows * most_depth_of_block];
   for (std::int64_t first = 0; first < rows_; first += some_rows) {
     const std::int64_t count = std::min(some_rows, rows_ - first);
-    pack(from_corner(left, first, block * block_), count, depth, some);
+    pack(left.from_corner(first, block * block_), count, depth, some);
     for (std::int64_t row = 0; row < count; ++row) list_row(some + row * depth, first + row);
   }
 }
@@ -262,7 +220,7 @@ void SparseProduct::multiply(const Matrix& right, std::int64_t columns, bool add
     for (std::int64_t column = first * panel_.width(); column < last * panel_.width();
          column += panel_.width()) {
       for (std::int64_t block = 0; block < blocks_; ++block) {
-        pack(from_corner(right, block * block_, column), block_depth(block), panel_.width(), panel);
+        pack(right.from_corner(block * block_, column), block_depth(block), panel_.width(), panel);
         const Lists lists{entries(block, 0), block_ + spare, lengths_.data() + block * rows_,
                           rows_};
         add_lists(panel_, lists, panel, add || block > 0, results + column, columns);

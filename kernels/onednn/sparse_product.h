@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/onednn/context.h"
+#include "kernels/onednn/matrix.h"
 
 namespace evenstep::kernels::onednn {
 
@@ -27,14 +28,6 @@ class SparseProduct {
   /// The panel for products with so many columns, a multiple of its width; none: leave them to
   /// oneDNN.
   static std::optional<Panel> panel_for(std::int64_t columns);
-
-  /// How a matrix lies in memory: floats from a row to the next, and from a column to the next. One
-  /// of them is 1.
-  struct Matrix {
-    const float* first;
-    std::int64_t row_step;
-    std::int64_t column_step;
-  };
 
   /// For left matrices of at most so many rows and columns.
   SparseProduct(Context& context, Panel panel, std::int64_t most_rows, std::int64_t most_depth);

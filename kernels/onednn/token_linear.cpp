@@ -30,9 +30,22 @@ TokenLinear::TokenLinear(Context& context, const Tensor& input, Options options)
       stream_(context.stream) {
   const SampleShape shape{options_.outputs, input.shape.height, input.shape.width};
   output_ = make_token_rows(context, shape, options_.logits ? f32 : context.type);
-  make_forward(context);
-  if (input.has_gradients()) make_backward_input(context);
+  const Desc bias({1, outputs_}, f32, Tag::ab);
+  bias_ = context.plan.view(context.plan.new_region(), bias);
+  if (f32_) make_products(context);
+  if (!forward_product_) make_forward(context);
+  if (input.has_gradients() && !backward_product_) make_backward_input(context);
   make_weight_gradients(context);
+}
+
+void TokenLinear::make_products(Context& context) {
+  if (DenseProduct::suits(outputs_))
+    forward_product_.emplace(context, context.plan.new_region(), inputs_, outputs_);
+  if (!DenseProduct::suits(inputs_)) return;
+  if (input_.has_gradients())
+    backward_product_.emplace(context, context.plan.new_region(), outputs_, inputs_);
+  weight_product_.emplace(context, context.product_scratch,
+                          row_count(input_, input_.counts.size() - 1), inputs_);
 }
 
 /// In the layout that suits the largest chunk: nearly all of the work is in such.
@@ -56,8 +69,7 @@ void TokenLinear::make_forward(Context& context) {
   forward_weights_ =
       make_weights(context, rows(input_, largest, context.type), rows(output_, largest, values),
                    Desc({inputs_, outputs_}, f32, Tag::ba));
-  const Desc bias({1, outputs_}, f32, Tag::ab);
-  bias_ = context.plan.view(context.plan.new_region(), bias);
+  const Desc bias = bias_.get_desc();
   for (std::size_t size = 0; size <= largest; ++size) {
     const Desc in = rows(input_, size, context.type);
     const Desc out = rows(output_, size, values);
@@ -104,6 +116,7 @@ void TokenLinear::make_weight_gradients(Context& context) {
                                : context.plan.view(context.plan.new_region(), weights);
   bias_part_.resize(static_cast<std::size_t>(outputs_));
   bias_sums_.resize(bias_part_.size());
+  if (weight_product_) return;
   dnnl::post_ops sum;
   sum.append_sum();
   for (std::size_t size = 0; size < input_.counts.size(); ++size) {
@@ -130,13 +143,27 @@ void TokenLinear::load(std::span<const float> parameters) {
     copy->plain.set_data_handle(const_cast<float*>(weights));
     copy->load.run(stream_);
   }
+  if (forward_product_) forward_product_->load({weights, 1, inputs_}, inputs_);
+  if (backward_product_) backward_product_->load({weights, inputs_, 1}, outputs_);
   if (!options_.tied) std::ranges::copy(parameters.last(bias_sums_.size()), data<float>(bias_));
 }
 
-void TokenLinear::forward(std::size_t size) { forward_[size].run(stream_); }
+void TokenLinear::forward(std::size_t size) {
+  if (!forward_product_) return forward_[size].run(stream_);
+  forward_product_->multiply(
+      {data<float>(input_.values[size]), inputs_, 1}, row_count(input_, size),
+      {data<float>(bias_),
+       options_.residual ? data<float>(options_.residual->values[size]) : nullptr},
+      data<float>(output_.values[size]));
+}
 
 void TokenLinear::backward_input(std::size_t size) {
-  backward_input_[size].run(stream_);
+  if (backward_product_) {
+    backward_product_->multiply({data<float>(output_.gradients[size]), outputs_, 1},
+                                row_count(output_, size), {}, data<float>(input_.gradients[size]));
+  } else {
+    backward_input_[size].run(stream_);
+  }
   if (options_.residual && options_.residual->has_gradients())
     copy_gradients(output_, *options_.residual, size);
 }
@@ -147,12 +174,20 @@ void TokenLinear::backward_parameters(std::size_t size, Network::Pass pass,
                                       std::span<float> gradients) {
   const bool straight = pass.first && pass.last && !options_.tied;
   weight_target_.set_data_handle(straight ? gradients.data() : weight_sums_.get_data_handle());
-  (pass.first ? write_weights_ : add_weights_)[size].run(stream_);
+  multiply_weights(size, !pass.first);
   if (options_.tied) return;
   sum_bias(size, pass.first);
   if (!pass.last) return;
   if (!straight) std::copy_n(data<float>(weight_sums_), outputs_ * inputs_, gradients.data());
   std::ranges::copy(bias_sums_, gradients.begin() + outputs_ * inputs_);
+}
+
+void TokenLinear::multiply_weights(std::size_t size, bool add) {
+  if (!weight_product_) return (add ? add_weights_ : write_weights_)[size].run(stream_);
+  auto* target = data<float>(weight_target_);
+  weight_product_->load({data<float>(input_.values[size]), inputs_, 1}, row_count(input_, size));
+  weight_product_->multiply({data<float>(output_.gradients[size]), 1, outputs_}, outputs_,
+                            {.values = add ? target : nullptr}, target);
 }
 
 void TokenLinear::sum_bias(std::size_t size, bool first) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "kernels/onednn/dense_product.h"
 #include "kernels/onednn/embedding.h"
 #include "kernels/onednn/layer.h"
 
@@ -33,9 +34,11 @@ class TokenLinear : public Layer {
   };
   static Weights make_weights(Context& context, const Desc& from, const Desc& to,
                               const Desc& plain);
+  void make_products(Context& context);
   void make_forward(Context& context);
   void make_backward_input(Context& context);
   void make_weight_gradients(Context& context);
+  void multiply_weights(std::size_t size, bool add);
   void sum_bias(std::size_t size, bool first);
 
   Tensor input_;
@@ -43,6 +46,8 @@ class TokenLinear : public Layer {
   bool f32_;
   std::int64_t inputs_, outputs_;
   dnnl::stream stream_;
+  // Where they suit, instead of oneDNN's.
+  std::optional<DenseProduct> forward_product_, backward_product_, weight_product_;
   Weights forward_weights_, backward_weights_;
   dnnl::memory bias_;
   std::vector<Call> forward_, backward_input_;

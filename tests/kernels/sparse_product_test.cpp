@@ -24,9 +24,7 @@ struct Plain {
   bool by_columns;
   Values values = Values(static_cast<std::size_t>(rows * columns));
 
-  SparseProduct::Matrix matrix() const {
-    return {values.data(), by_columns ? 1 : columns, by_columns ? rows : 1};
-  }
+  Matrix matrix() const { return {values.data(), by_columns ? 1 : columns, by_columns ? rows : 1}; }
   float& at(std::int64_t row, std::int64_t column) {
     return values[static_cast<std::size_t>(by_columns ? column * rows + row
                                                       : row * columns + column)];
