@@ -32,21 +32,23 @@ class SparseProduct {
   /// For left matrices of at most so many rows and columns.
   SparseProduct(Context& context, Panel panel, std::int64_t most_rows, std::int64_t most_depth);
 
-  /// Lists rows x depth values less `backgrounds[row]`, where that is given: the value that most of
-  /// a row has.
+  /// Lists rows x depth values (at least one) less `backgrounds[row]`, where that is given: the
+  /// value that most of a row has. All products of a context list into the same memory: multiply
+  /// before another one lists.
   void list(const Matrix& left, std::int64_t rows, std::int64_t depth,
             const float* backgrounds = nullptr);
 
   /// results (rows x columns, `columns` apart) = listed x right (depth x columns); `add`: +=.
   void multiply(const Matrix& right, std::int64_t columns, bool add, float* results) const;
 
-  struct Entry {
-    std::int32_t offset;  ///< in bytes, of its row in the panel
-    float value;
+  /// The entries of a row: values, and in bytes the places of their rows in the panel.
+  struct List {
+    float* values;
+    std::uint16_t* places;
   };
 
  private:
-  Entry* entries(std::int64_t block, std::int64_t row) const;
+  List list_of(std::int64_t block, std::int64_t row) const;
   void list_block(const Matrix& left, const float* backgrounds, std::int64_t block);
   std::int64_t block_depth(std::int64_t block) const;
 
@@ -54,7 +56,8 @@ class SparseProduct {
   std::int64_t most_block_;
   std::int64_t rows_ = 0, depth_ = 0, blocks_ = 0;
   std::int64_t block_ = 0;  // depth of each block but the last
-  dnnl::memory entries_;    // by block, row
+  std::int64_t most_entries_;
+  dnnl::memory entries_;  // all values, by block and row, then all places
   std::vector<std::int32_t> lengths_;
 };
 

@@ -1,6 +1,7 @@
 // SparseProduct with all its panels against plain sums in double: on any processor, though networks
 // take each panel only where it is fast.
 #include <doctest/doctest.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -84,22 +85,27 @@ void check(SparseProduct& product, SparseProduct::Panel panel, Random& random) {
   CHECK(worst < 1e-3);
 }
 
-TEST_CASE("zeros skipped, every product is that of all values") {
+TEST_CASE("zeros skipped, every product is that of all values, on one thread and on three") {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
   Random random{std::mt19937(seed)};
+  const int threads = omp_get_max_threads();
   for (std::int64_t lanes : {8, 16}) {
     for (std::int64_t vectors : {5, 6, 7, 8}) {
       const SparseProduct::Panel panel{lanes, vectors};
       Context context(ChunkMenu(1), Dtype::f32);
       SparseProduct product(context, panel, most_rows, most_depth);
       context.plan.commit();
-      for (int i = 0; i < 25; ++i) check(product, panel, random);
+      for (int i = 0; i < 25; ++i) {
+        omp_set_num_threads(random.coin() ? 1 : 3);
+        check(product, panel, random);
+      }
     }
   }
+  omp_set_num_threads(threads);
 }
 
-TEST_CASE("blocks cover any depth and stay within their lists") {
+TEST_CASE("blocks cover any depth") {
   const SparseProduct::Panel panel{16, 8};
   for (std::int64_t depth = 1; depth <= 400; ++depth) {
     Context context(ChunkMenu(1), Dtype::f32);
@@ -116,18 +122,30 @@ TEST_CASE("blocks cover any depth and stay within their lists") {
   }
 }
 
-TEST_CASE("a NaN is something, and reaches its row alone") {
+TEST_CASE("a NaN is something, and reaches its row alone; what meets zeros only is skipped") {
+  // The first eight values of a row are listed together, the others one by one.
+  constexpr std::int64_t depth = 11;
   const SparseProduct::Panel panel{8, 5};
-  Context context(ChunkMenu(1), Dtype::f32);
-  SparseProduct product(context, panel, 2, 3);
-  context.plan.commit();
-  const Values left{0, NAN, -0.0f, 1, 0, 2};
-  const Values right(static_cast<std::size_t>(3 * panel.width()), 1);
-  Values results(static_cast<std::size_t>(2 * panel.width()));
-  product.list({left.data(), 3, 1}, 2, 3);
-  product.multiply({right.data(), panel.width(), 1}, panel.width(), false, results.data());
-  CHECK(std::isnan(results.front()));
-  CHECK(results.back() == 3);
+  for (std::int64_t nan : {2, 9}) {
+    for (std::int64_t zero : {1, 5, 8, 10}) {
+      Context context(ChunkMenu(1), Dtype::f32);
+      SparseProduct product(context, panel, 2, depth);
+      context.plan.commit();
+      Values left(2 * depth, 1);
+      left[static_cast<std::size_t>(nan)] = NAN;
+      left[static_cast<std::size_t>(zero)] = 0;
+      left[static_cast<std::size_t>(depth + zero)] = -0.0f;
+      Values right(static_cast<std::size_t>(depth * panel.width()), 1);
+      std::fill_n(right.begin() + zero * panel.width(), panel.width(), INFINITY);
+      Values results(static_cast<std::size_t>(2 * panel.width()));
+      product.list({left.data(), depth, 1}, 2, depth);
+      product.multiply({right.data(), panel.width(), 1}, panel.width(), false, results.data());
+      CAPTURE(nan);
+      CAPTURE(zero);
+      CHECK(std::isnan(results.front()));
+      CHECK(results.back() == depth - 1);
+    }
+  }
 }
 
 }  // namespace
