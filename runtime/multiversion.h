@@ -20,7 +20,7 @@
 
 namespace evenstep {
 
-/// Whether the AVX-512 version of a function is the one that runs.
+/// Whether the AVX-512 version of a function is the one that runs, where there is one.
 inline bool has_avx512() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -30,7 +30,7 @@ inline bool has_avx512() {
 #endif
 }
 
-/// Whether the AVX2 version does, or the AVX-512 one.
+/// Whether the AVX2 version does, or the AVX-512 one; likewise.
 inline bool has_avx2() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

@@ -8,10 +8,6 @@
 #include "training/options.h"
 #include "training/workload.h"
 
-namespace CLI {
-class App;
-}
-
 namespace evenstep::train {
 
 struct LmOptions {

@@ -7,10 +7,6 @@
 #include "training/options.h"
 #include "training/workload.h"
 
-namespace CLI {
-class App;
-}
-
 namespace evenstep::train {
 
 struct SvmOptions {

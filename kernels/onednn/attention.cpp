@@ -33,12 +33,13 @@ Attention::Attention(Context& context, const Tensor& input, int heads)
       padded_tokens_(padded(tokens_)),
       padded_features_(padded(features_)),
       scale_(1 / std::sqrt(static_cast<float>(features_))),
+      threads_(omp_get_max_threads()),
       scratch_floats_(9 * padded_tokens_ * padded_features_ + 2 * block_rows * padded_tokens_ +
                       block_rows * (padded_features_ + 1) + padded_tokens_) {
   output_ = make_token_rows(
       context, {input.shape.channels / parts, input.shape.height, input.shape.width}, context.type);
-  const dnnl::memory::desc all({omp_get_max_threads(), scratch_floats_},
-                               dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);
+  const dnnl::memory::desc all({threads_, scratch_floats_}, dnnl::memory::data_type::f32,
+                               dnnl::memory::format_tag::ab);
   scratch_ = context.plan.view(context.scratchpad, all);
   logarithms_ =
       Kept(context, static_cast<std::size_t>(context.menu.usual() * heads_ * padded_tokens_));
@@ -64,9 +65,12 @@ Attention::Scratch Attention::scratch() const {
 template <typename Run>
 void Attention::for_each_head(std::size_t size, Run run) {
   const std::int64_t count = row_count(input_, size) / tokens_ * heads_;
-  loops::split_over_threads(count, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) run(Head{i / heads_, i % heads_});
-  });
+  loops::split_over_threads(
+      count, 1,
+      [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t i = first; i < last; ++i) run(Head{i / heads_, i % heads_});
+      },
+      threads_);
 }
 
 /// The head's part of the rows of its sequence.

@@ -49,6 +49,7 @@ class Attention : public Layer {
   std::int64_t padded_tokens_, padded_features_;
   float scale_;
   dnnl::memory scratch_;
+  int threads_;                  // at most
   std::int64_t scratch_floats_;  // of a thread
   Kept logarithms_;              // by sequence, head and padded query
 };

@@ -11,20 +11,16 @@
 namespace evenstep::kernels::onednn::attention_loops {
 namespace {
 
-typedef float Vector __attribute__((vector_size(64), aligned(64), may_alias));
-
 constexpr std::int64_t tile_rows = 4;
 
-EVENSTEP_INLINE const Vector& vector_at(const float* at) {
-  return *reinterpret_cast<const Vector*>(at);
-}
+using Row = Vector<lanes>;
 
 /// Sums in registers: of AVX-512's 32, 4 rows of 4 vectors, or of AVX2's 16, 4 of 2, enough to hide
 /// a multiply-add's wait.
 template <int width, int vectors>
 EVENSTEP_INLINE void multiply_tile(Left left, Rows<const float> right, Rows<float> to,
                                    std::int64_t depth, bool add) {
-  onednn::Vector<width> sums[tile_rows][vectors] = {}, factors[vectors];
+  Vector<width> sums[tile_rows][vectors] = {}, factors[vectors];
   if (add) {
 #pragma GCC unroll 4
     for (int r = 0; r < tile_rows; ++r) {
@@ -92,15 +88,15 @@ EVENSTEP_INLINE void unpack_body(Rows<const float> from, std::int64_t tokens, st
 /// One stage of the transposition of a square of 16: of each two rows `distance` apart, parts that
 /// wide change places.
 template <int distance, std::size_t... lane>
-EVENSTEP_INLINE void exchange(Vector& a, Vector& b, std::index_sequence<lane...> /*lanes*/) {
-  const Vector upper =
+EVENSTEP_INLINE void exchange(Row& a, Row& b, std::index_sequence<lane...> /*lanes*/) {
+  const Row upper =
       __builtin_shufflevector(a, b, ((lane & distance) ? 16 + lane - distance : lane)...);
   b = __builtin_shufflevector(a, b, ((lane & distance) ? 16 + lane : lane + distance)...);
   a = upper;
 }
 
 template <int distance>
-EVENSTEP_INLINE void exchange_rows(Vector (&rows)[lanes]) {
+EVENSTEP_INLINE void exchange_rows(Row (&rows)[lanes]) {
 #pragma GCC unroll 16
   for (int r = 0; r < lanes; ++r) {
     if ((r & distance) == 0)
@@ -109,15 +105,15 @@ EVENSTEP_INLINE void exchange_rows(Vector (&rows)[lanes]) {
 }
 
 EVENSTEP_INLINE void transpose_square(Rows<const float> from, Rows<float> to) {
-  Vector rows[lanes];
+  Row rows[lanes];
 #pragma GCC unroll 16
-  for (int r = 0; r < lanes; ++r) rows[r] = vector_at(from.first + r * from.stride);
+  for (int r = 0; r < lanes; ++r) load(from.first + r * from.stride, rows[r]);
   exchange_rows<8>(rows);
   exchange_rows<4>(rows);
   exchange_rows<2>(rows);
   exchange_rows<1>(rows);
 #pragma GCC unroll 16
-  for (int r = 0; r < lanes; ++r) *reinterpret_cast<Vector*>(to.first + r * to.stride) = rows[r];
+  for (int r = 0; r < lanes; ++r) store(rows[r], to.first + r * to.stride);
 }
 
 /// Whole vectors that hold the keys 0 .. query.

@@ -230,7 +230,7 @@ std::unique_ptr<Layer> Builder::make_linear(std::size_t n) {
                       .zeros_in_backward = is_followed_by(LayerKind::relu, n)});
 }
 
-/// Whether many values of a node's output are zero: it is a ReLU's, perhaps pooled.
+/// Whether many values of a node's output are zero: it is a ReLU's, perhaps pooled or dropped out.
 bool Builder::has_zeros(int n) const {
   if (n == Node::network_input) return false;
   const Node& node = nodes_[static_cast<std::size_t>(n)];

@@ -140,14 +140,15 @@ void Linear::forward(std::size_t size) {
 }
 
 /// A background adds as much to an output as if all the input had that value, so only what differs
-/// from it need be multiplied.
+/// from it need be multiplied. Where it is none it would only cost accuracy.
 void Linear::forward_sparse(std::size_t size) {
   const std::int64_t samples = output_.counts[size] / outputs_;
   const auto* values = data<float>(input_.values[size]);
   const auto* biases = data<float>(bias_);
   auto* results = data<float>(output_.values[size]);
   for (std::int64_t s = 0; s < samples; ++s) {
-    const float background = background_ ? values[s * inputs_] : 0;
+    const float* sample = values + s * inputs_;
+    const float background = background_ && sample[0] == sample[inputs_ - 1] ? sample[0] : 0;
     backgrounds_[static_cast<std::size_t>(s)] = background;
     for (std::int64_t o = 0; o < outputs_; ++o)
       results[s * outputs_ + o] = biases[o] + background * row_sums_[static_cast<std::size_t>(o)];

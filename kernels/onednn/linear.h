@@ -1,6 +1,8 @@
 // Fully connected layer with bias, by matrix products on a flat view of its input. Activations may
 // lie in any layout: the weights are put in the same order once a step, or, where they are in it
-// already, read where the caller has them. Products with many zeros skip them.
+// already, read where the caller has them. Products with many zeros skip them, and with a zero
+// whatever it is multiplied with, be that infinite or NaN: whether such a weight shows depends on
+// the chunk.
 #pragma once
 
 #include <optional>
@@ -18,7 +20,7 @@ class Linear : public Layer {
     int outputs;
     bool logits;             ///< the last layer: its values are fp32 whatever the compute type
     bool zeros_in;           ///< many input values are zero
-    bool background_in;      ///< or, in images, have one value, that of the sample's first pixel
+    bool background_in;      ///< or, in images, have one value, that of the sample's first and last pixel
     bool zeros_in_backward;  ///< many of the output's gradients are zero
   };
   Linear(Context& context, const Tensor& input, const Options& options);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/onednn/bf16.h"
 
@@ -35,11 +36,13 @@ void sum_columns(const Bf16* matrix, std::int64_t rows, std::int64_t columns, fl
 /// sums[r] = sum over c of matrix[r][c].
 void sum_rows(const float* matrix, std::int64_t rows, std::int64_t columns, float* sums);
 
-/// Calls run(first, last) on pieces of [0, count) of at least `grain`, one a thread.
+/// Calls run(first, last) on pieces of [0, count) of at least `grain`, one a thread, on `most`
+/// threads at most.
 template <typename Run>
-void split_over_threads(std::int64_t count, std::int64_t grain, Run run) {
-  const std::int64_t threads =
-      std::min<std::int64_t>(omp_get_max_threads(), count / std::max<std::int64_t>(grain, 1));
+void split_over_threads(std::int64_t count, std::int64_t grain, Run run,
+                        int most = std::numeric_limits<int>::max()) {
+  const std::int64_t threads = std::min<std::int64_t>(std::min(most, omp_get_max_threads()),
+                                                      count / std::max<std::int64_t>(grain, 1));
   if (threads <= 1) {
     run(std::int64_t{0}, count);
     return;

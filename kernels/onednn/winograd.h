@@ -6,7 +6,8 @@
 //
 // The products in brackets are sums over input channels: one matrix product for each of the 16
 // places of a tile. Backward to the input is a convolution with the weights turned around; backward
-// to the weights is G' [sum of (B' d B) . (A dY A')] G.
+// to the weights is G' [sum of (B' d B) . (A dY A')] G. An infinite or NaN value makes NaN of all
+// its tiles, where a plain convolution would leave some of their pixels as they are.
 #pragma once
 
 #include <cstdint>
@@ -69,10 +70,10 @@ class Winograd {
                         std::int64_t count, const Scratch& to) const;
   void transform_outputs(const Scratch& from, std::int64_t channels, const float* biases,
                          std::int64_t row, std::int64_t count, float* output) const;
-  void transform_gradients(const float* output_gradients, std::int64_t first, std::int64_t last,
-                           std::int64_t row, std::int64_t count, const Scratch& to) const;
-  void sum_weights(const float* input, const float* output_gradients, std::int64_t samples,
-                   std::int64_t first, std::int64_t last);
+  void transform_gradients(const float* output_gradients, std::int64_t row, std::int64_t count,
+                           const Scratch& to) const;
+  void sum_weights(const float* input, const float* output_gradients, std::int64_t first,
+                   std::int64_t last);
   std::int64_t tiles(std::int64_t rows) const { return rows * tile_columns_; }
 
   Shape shape_;
@@ -80,7 +81,8 @@ class Winograd {
   std::int64_t strip_;                     // rows of tiles that are worked on together
   Passes passes_;
   Convolution forward_, backward_;
-  dnnl::memory weight_sums_;  // of gradients, laid out as forward_'s weights
+  int threads_;               // at most
+  dnnl::memory weight_sums_;  // of gradients, laid out as forward_'s weights, of each thread
   std::int64_t scratch_floats_;
   dnnl::memory scratch_;  // a part a thread
   std::vector<float> zeros_;
