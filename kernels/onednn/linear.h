@@ -20,7 +20,8 @@ class Linear : public Layer {
     int outputs;
     bool logits;             ///< the last layer: its values are fp32 whatever the compute type
     bool zeros_in;           ///< many input values are zero
-    bool background_in;      ///< or, in images, have one value, that of the sample's first and last pixel
+    bool background_in;      ///< or, in images, have one value, that of the sample's first and last
+                             ///< pixel
     bool zeros_in_backward;  ///< many of the output's gradients are zero
   };
   Linear(Context& context, const Tensor& input, const Options& options);

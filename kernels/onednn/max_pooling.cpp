@@ -38,7 +38,8 @@ EVENSTEP_INLINE void pool_lanes(const T* top, const T* bottom, std::int64_t inne
 #pragma GCC unroll 3
   for (int k = 1; k < 4; ++k) {
     load_values<lanes>(candidates[k], value);
-    const Wholes<lanes> better = ~(value <= best) & (best == best);
+    const Wholes<lanes> number = best == best;  // NOLINT(misc-redundant-expression): no NaN
+    const Wholes<lanes> better = ~(value <= best) & number;
     best = better ? value : best;
     index = better ? Wholes<lanes>{} + k : index;
   }

@@ -4,64 +4,30 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <random>
-#include <vector>
 
 #include "kernels/onednn/dense_product.h"
+#include "tests/kernels/random_matrix.h"
 
 namespace evenstep::kernels::onednn {
 namespace {
 
-using Values = std::vector<float>;
-
-struct Random {
-  std::mt19937 bits;
-  float number() { return std::normal_distribution<float>()(bits); }
-  std::int64_t up_to(std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(1, most)(bits);
-  }
-  bool coin() { return up_to(2) == 1; }
-  Values numbers(std::int64_t count) {
-    Values values(static_cast<std::size_t>(count));
-    for (float& value : values) value = number();
-    return values;
-  }
-};
-
-/// rows x columns values, either of which may lie in one piece, with a gap behind each piece.
-struct Plain {
-  Plain(std::int64_t rows, std::int64_t columns, Random& random)
-      : by_columns(random.coin()), step((by_columns ? rows : columns) + random.up_to(9) - 1) {
-    values = random.numbers(step * (by_columns ? columns : rows));
-  }
-  Matrix matrix() const { return {values.data(), by_columns ? 1 : step, by_columns ? step : 1}; }
-  double at(std::int64_t row, std::int64_t column) const {
-    return values[static_cast<std::size_t>(by_columns ? column * step + row : row * step + column)];
-  }
-  bool by_columns;
-  std::int64_t step;
-  Values values;
-};
-
 /// One product of random layout; base: none, biases, the results themselves, or others.
 void check(DenseProduct& product, std::int64_t rows, std::int64_t depth, std::int64_t columns,
            Random& random) {
-  const Plain left(rows, depth, random);
-  const Plain right(depth, columns, random);
-  const Values biases = random.numbers(columns);
+  RandomMatrix left(rows, depth, random);
+  RandomMatrix right(depth, columns, random);
+  const Values biases = random.numbers(random.coin() ? columns : 0);
   const Values others = random.numbers(rows * columns);
-  const Values before = random.numbers(rows * columns);
-  Values results = before;
-  const bool has_biases = random.coin();
+  Values results = random.numbers(rows * columns);
   const Values* values = random.coin() ? nullptr : random.coin() ? &others : &results;
-  const Values* added = values == &results ? &before : values;
+  const Values added = values != nullptr ? *values : Values();
 
   product.load(right.matrix(), depth);
   product.multiply(
       left.matrix(), rows,
-      {has_biases ? biases.data() : nullptr, values != nullptr ? values->data() : nullptr},
+      {biases.empty() ? nullptr : biases.data(), values != nullptr ? values->data() : nullptr},
       results.data());
 
   CAPTURE(rows);
@@ -69,18 +35,8 @@ void check(DenseProduct& product, std::int64_t rows, std::int64_t depth, std::in
   CAPTURE(columns);
   CAPTURE(left.by_columns);
   CAPTURE(right.by_columns);
-  double worst = 0;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      const auto place = static_cast<std::size_t>(row * columns + column);
-      double sum = has_biases ? biases[static_cast<std::size_t>(column)] : 0;
-      if (added != nullptr) sum += (*added)[place];
-      for (std::int64_t k = 0; k < depth; ++k) sum += left.at(row, k) * right.at(k, column);
-      worst = std::max(worst, std::abs(sum - results[place]));
-    }
-  }
   // Sums of up to 600 products of about 1: their rounding comes to some 1e-5.
-  CHECK(worst < 1e-3);
+  CHECK(worst_difference(results, left, right, added, {}, biases) < 1e-3);
 }
 
 TEST_CASE("products of any size and layout, on one thread and on three") {

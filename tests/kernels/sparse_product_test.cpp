@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
-#include <vector>
 
 #include "kernels/onednn/sparse_product.h"
+#include "tests/kernels/random_matrix.h"
 
 namespace evenstep::kernels::onednn {
 namespace {
@@ -17,52 +17,22 @@ namespace {
 constexpr std::int64_t most_rows = 9;
 constexpr std::int64_t most_depth = 500;
 
-using Values = std::vector<float>;
-
-/// rows x columns values, either of which may lie in one piece.
-struct Plain {
-  std::int64_t rows, columns;
-  bool by_columns;
-  Values values = Values(static_cast<std::size_t>(rows * columns));
-
-  Matrix matrix() const { return {values.data(), by_columns ? 1 : columns, by_columns ? rows : 1}; }
-  float& at(std::int64_t row, std::int64_t column) {
-    return values[static_cast<std::size_t>(by_columns ? column * rows + row
-                                                      : row * columns + column)];
-  }
-};
-
-struct Random {
-  std::mt19937 bits;
-  float number() { return std::normal_distribution<float>()(bits); }
-  std::int64_t up_to(std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(1, most)(bits);
-  }
-  bool coin() { return up_to(2) == 1; }
-};
-
 /// One product of random size, layout and share of zeros.
 void check(SparseProduct& product, SparseProduct::Panel panel, Random& random) {
-  Plain left{random.up_to(most_rows), random.up_to(most_depth), random.coin()};
-  Plain right{left.columns, panel.width() * random.up_to(3), random.coin()};
+  RandomMatrix left(random.up_to(most_rows), random.up_to(most_depth), random);
+  RandomMatrix right(left.columns, panel.width() * random.up_to(3), random);
   const auto percent_zero = random.up_to(101) - 1;
-  Values backgrounds(static_cast<std::size_t>(left.rows));
-  const bool has_background = random.coin();
-  if (has_background)
-    for (float& background : backgrounds) background = random.number();
+  const Values backgrounds = random.numbers(random.coin() ? left.rows : 0);
   for (std::int64_t row = 0; row < left.rows; ++row)
     for (std::int64_t k = 0; k < left.columns; ++k)
-      left.at(row, k) = random.up_to(100) <= percent_zero
-                            ? backgrounds[static_cast<std::size_t>(row)]
-                            : random.number();
-  for (float& value : right.values) value = random.number();
+      if (random.up_to(100) <= percent_zero)
+        left.at(row, k) = backgrounds.empty() ? 0 : backgrounds[static_cast<std::size_t>(row)];
   const bool add = random.coin();
-  Values results(static_cast<std::size_t>(left.rows * right.columns));
-  for (float& result : results) result = random.number();
-  const Values before = results;
+  Values results = random.numbers(left.rows * right.columns);
+  const Values before = add ? results : Values();
 
   product.list(left.matrix(), left.rows, left.columns,
-               has_background ? backgrounds.data() : nullptr);
+               backgrounds.empty() ? nullptr : backgrounds.data());
   product.multiply(right.matrix(), right.columns, add, results.data());
 
   CAPTURE(panel.lanes);
@@ -70,19 +40,8 @@ void check(SparseProduct& product, SparseProduct::Panel panel, Random& random) {
   CAPTURE(left.rows);
   CAPTURE(left.columns);
   CAPTURE(right.columns);
-  double worst = 0;
-  for (std::int64_t row = 0; row < left.rows; ++row) {
-    for (std::int64_t column = 0; column < right.columns; ++column) {
-      const auto place = static_cast<std::size_t>(row * right.columns + column);
-      double sum = add ? before[place] : 0;
-      for (std::int64_t k = 0; k < left.columns; ++k)
-        sum += static_cast<double>(left.at(row, k) - backgrounds[static_cast<std::size_t>(row)]) *
-               right.at(k, column);
-      worst = std::max(worst, std::abs(sum - results[place]));
-    }
-  }
   // Sums of up to 500 products of about 1 or 2: their rounding comes to some 1e-5.
-  CHECK(worst < 1e-3);
+  CHECK(worst_difference(results, left, right, before, backgrounds, {}) < 1e-3);
 }
 
 TEST_CASE("zeros skipped, every product is that of all values, on one thread and on three") {
