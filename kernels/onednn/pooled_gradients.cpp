@@ -1,9 +1,11 @@
 #include "kernels/onednn/pooled_gradients.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "kernels/onednn/kept_lanes.h"
 #include "kernels/onednn/loops.h"
-#include "runtime/multiversion.h"
+#include "kernels/onednn/vectors.h"
 
 namespace evenstep::kernels::onednn {
 namespace {
@@ -11,21 +13,7 @@ namespace {
 using Entry = PooledGradients::Entry;
 
 constexpr int taps = 9;
-
-template <int lanes>
-struct VectorOf {
-  static constexpr int alignment = lanes == 4 ? 4 : 4 * lanes;  // a plane's windows start anywhere
-  typedef float Type __attribute__((vector_size(4 * lanes), aligned(alignment), may_alias));
-};
-
-template <int lanes>
-EVENSTEP_INLINE const auto& vector_at(const float* at) {
-  return *reinterpret_cast<const typename VectorOf<lanes>::Type*>(at);
-}
-template <int lanes>
-EVENSTEP_INLINE auto& vector_at(float* at) {
-  return *reinterpret_cast<typename VectorOf<lanes>::Type*>(at);
-}
+constexpr int eight = 8;  // entries that are listed at a time
 
 /// The window's vector v, where the window is three runs of neighbouring taps, `row` floats apart.
 template <int lanes, int vectors>
@@ -38,33 +26,39 @@ EVENSTEP_INLINE std::int64_t place_in_rows(int v, std::int64_t row) {
 template <int lanes, int vectors>
 EVENSTEP_INLINE void add_list(const Entry* list, std::int32_t length, const float* sample,
                               std::int64_t row, float* sums) {
-  typename VectorOf<lanes>::Type sum[vectors];
+  Vector<lanes> sum[vectors], values;
 #pragma GCC unroll 18
-  for (int v = 0; v < vectors; ++v) sum[v] = vector_at<lanes>(sums + lanes * v);
+  for (int v = 0; v < vectors; ++v) load(sums + lanes * v, sum[v]);
   for (std::int32_t e = 0; e < length; ++e) {
     const float gradient = list[e].gradient;
     const float* window = sample + list[e].offset;
 #pragma GCC unroll 18
-    for (int v = 0; v < vectors; ++v)
-      sum[v] += gradient * vector_at<lanes>(window + place_in_rows<lanes, vectors>(v, row));
+    for (int v = 0; v < vectors; ++v) {
+      load(window + place_in_rows<lanes, vectors>(v, row), values);
+      sum[v] += gradient * values;
+    }
   }
 #pragma GCC unroll 18
-  for (int v = 0; v < vectors; ++v) vector_at<lanes>(sums + lanes * v) = sum[v];
+  for (int v = 0; v < vectors; ++v) store(sum[v], sums + lanes * v);
 }
 
 /// window += gradient x weights, for each entry of a list.
 template <int lanes, int vectors>
 EVENSTEP_INLINE void spread_list(const Entry* list, std::int32_t length, const float* weights,
                                  std::int64_t row, float* sample) {
-  typename VectorOf<lanes>::Type weight[vectors];
+  Vector<lanes> weight[vectors], sums;
 #pragma GCC unroll 18
-  for (int v = 0; v < vectors; ++v) weight[v] = vector_at<lanes>(weights + lanes * v);
+  for (int v = 0; v < vectors; ++v) load(weights + lanes * v, weight[v]);
   for (std::int32_t e = 0; e < length; ++e) {
     const float gradient = list[e].gradient;
     float* window = sample + list[e].offset;
 #pragma GCC unroll 18
-    for (int v = 0; v < vectors; ++v)
-      vector_at<lanes>(window + place_in_rows<lanes, vectors>(v, row)) += gradient * weight[v];
+    for (int v = 0; v < vectors; ++v) {
+      float* place = window + place_in_rows<lanes, vectors>(v, row);
+      load(place, sums);
+      sums += gradient * weight[v];
+      store(sums, place);
+    }
   }
 }
 
@@ -88,6 +82,104 @@ EVENSTEP_MULTIVERSION void spread_windows(std::int64_t channels, const Entry* li
     spread_list<8, taps>(list, length, weights, row, sample);
 }
 
+/// Of a sample: where the windows of a pool's upper left output begin, what the winner adds to
+/// that, and floats from a pool to the next.
+struct Pools {
+  const std::int32_t* corners;
+  std::int32_t winners[4];
+  std::int64_t step;
+};
+
+#if defined(__x86_64__)
+/// rows[i][k] becomes rows[k][i].
+__attribute__((target("avx2"))) inline void transpose(__m256 (&rows)[eight]) {
+  __m256 pairs[eight], fours[eight];
+  for (int i = 0; i < eight; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < eight; i += 4) {
+    fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+    fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xEE);
+    fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+    fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xEE);
+  }
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+    rows[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+  }
+}
+
+/// Appends what is not zero in the first pools, a multiple of eight of them, to the lists of eight
+/// channels.
+__attribute__((target("avx2,popcnt"))) void collect_eights(const Pools& pools,
+                                                           const float* gradients,
+                                                           const std::uint32_t* winners,
+                                                           std::int64_t count, Entry** lists,
+                                                           std::int32_t* lengths) {
+  const __m256i from_corner = _mm256_setr_epi32(pools.winners[0], pools.winners[1],
+                                                pools.winners[2], pools.winners[3], 0, 0, 0, 0);
+  for (std::int64_t pool = 0; pool < count; pool += eight) {
+    __m256 values[eight], offsets[eight];
+    for (int i = 0; i < eight; ++i) {
+      const std::int64_t at = (pool + i) * pools.step;
+      values[i] = _mm256_loadu_ps(gradients + at);
+      const __m256i winner = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(winners + at));
+      offsets[i] =
+          _mm256_castsi256_ps(_mm256_add_epi32(_mm256_permutevar8x32_epi32(from_corner, winner),
+                                               _mm256_set1_epi32(pools.corners[pool + i])));
+    }
+    transpose(values);
+    transpose(offsets);
+    for (int i = 0; i < eight; ++i) {
+      const __m256 something = _mm256_cmp_ps(values[i], _mm256_setzero_ps(), _CMP_NEQ_UQ);
+      const auto set = static_cast<unsigned>(_mm256_movemask_ps(something));
+      const __m256i lanes = to_front(set);
+      const __m256 value = _mm256_permutevar8x32_ps(values[i], lanes);
+      const __m256 offset = _mm256_permutevar8x32_ps(offsets[i], lanes);
+      const __m256 even = _mm256_unpacklo_ps(offset, value);  // entries 0, 1, 4, 5
+      const __m256 odd = _mm256_unpackhi_ps(offset, value);   // 2, 3, 6, 7
+      auto* to = reinterpret_cast<float*>(lists[i] + lengths[i]);
+      _mm256_storeu_ps(to, _mm256_permute2f128_ps(even, odd, 0x20));
+      _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(even, odd, 0x31));
+      lengths[i] += std::popcount(set);
+    }
+  }
+}
+#endif
+
+template <int lanes>
+EVENSTEP_INLINE void sum_lanes(std::int64_t samples, const float* first, std::int64_t sample_step,
+                               std::int64_t count, float* sums) {
+  constexpr int parts = 4;  // since additions wait for each other
+  Vector<lanes> sum[parts] = {}, values;
+  for (std::int64_t sample = 0; sample < samples; ++sample, first += sample_step) {
+    std::int64_t i = 0;
+    for (; i + parts * lanes <= count; i += parts * lanes) {
+#pragma GCC unroll 4
+      for (int part = 0; part < parts; ++part) {
+        load(first + i + part * lanes, values);
+        sum[part] += values;
+      }
+    }
+    for (; i < count; i += lanes) {
+      load(first + i, values);
+      sum[0] += values;
+    }
+  }
+  store((sum[0] + sum[1]) + (sum[2] + sum[3]), sums);
+}
+
+/// sums[lane] = what all samples' pixels, of `lanes` channels each, have there: `count` floats a
+/// sample.
+EVENSTEP_MULTIVERSION void sum_pixels(std::int64_t lanes, std::int64_t samples, const float* first,
+                                      std::int64_t sample_step, std::int64_t count, float* sums) {
+  if (lanes == 16)
+    sum_lanes<16>(samples, first, sample_step, count, sums);
+  else
+    sum_lanes<8>(samples, first, sample_step, count, sums);
+}
+
 /// Copies between an activation map of height x width x channels and the inside of (height + 2) x
 /// (width + 2) x channels. 32 channels are two maps of 16, one behind the other.
 EVENSTEP_MULTIVERSION void copy_inside(std::int64_t channels, std::int64_t height,
@@ -101,8 +193,8 @@ EVENSTEP_MULTIVERSION void copy_inside(std::int64_t channels, std::int64_t heigh
     const float* low = from + y * width * 16;
     const float* high = low + height * width * 16;
     for (std::int64_t x = 0; x < width; ++x) {
-      vector_at<16>(to + 32 * x) = vector_at<16>(low + 16 * x);
-      vector_at<16>(to + 32 * x + 16) = vector_at<16>(high + 16 * x);
+      std::copy_n(low + 16 * x, 16, to + 32 * x);
+      std::copy_n(high + 16 * x, 16, to + 32 * x + 16);
     }
   }
 }
@@ -118,8 +210,8 @@ EVENSTEP_MULTIVERSION void copy_inside_back(std::int64_t channels, std::int64_t 
     float* low = to + y * width * 16;
     float* high = low + height * width * 16;
     for (std::int64_t x = 0; x < width; ++x) {
-      vector_at<16>(low + 16 * x) = vector_at<16>(from + 32 * x);
-      vector_at<16>(high + 16 * x) = vector_at<16>(from + 32 * x + 16);
+      std::copy_n(from + 32 * x, 16, low + 16 * x);
+      std::copy_n(from + 32 * x + 16, 16, high + 16 * x);
     }
   }
 }
@@ -137,7 +229,10 @@ PooledGradients::PooledGradients(Context& context, const SampleShape& input,
       out_channels_(out_channels),
       groups_(input.channels / shape.channels),
       row_((width_ + 2) * shape.channels),
-      list_length_((height_ / 2) * (width_ / 2) + 1) {
+      list_length_((height_ / 2) * (width_ / 2) + eight) {
+  for (std::int64_t y = 0; y < height_ / 2; ++y)
+    for (std::int64_t x = 0; x < width_ / 2; ++x)
+      corners_.push_back(static_cast<std::int32_t>(2 * y * row_ + 2 * x * shape.channels));
   const std::int64_t lists = context.menu.usual() * out_channels_;
   entries_.resize(static_cast<std::size_t>(lists * list_length_));
   lengths_.resize(static_cast<std::size_t>(lists));
@@ -161,31 +256,39 @@ float* PooledGradients::padded(std::int64_t sample, std::int64_t group) {
 
 void PooledGradients::collect_channels(const float* gradients, const std::uint32_t* winners,
                                        std::int64_t sample, std::int64_t block) {
-  const std::int64_t out_height = height_ / 2;
-  const std::int64_t out_width = width_ / 2;
   const auto row = static_cast<std::int32_t>(row_);
   const auto pixel = static_cast<std::int32_t>(shape_.channels);
-  const std::int32_t winner_offset[] = {0, pixel, row, row + pixel};
+  const auto pools = static_cast<std::int64_t>(corners_.size());
+  const Pools all{corners_.data(), {0, pixel, row, row + pixel}, shape_.lanes};
   const std::int64_t start =
-      (sample * (out_channels_ / shape_.lanes) + block) * out_height * out_width * shape_.lanes;
-  for (std::int64_t i = 0; i < shape_.lanes; ++i) {
-    Entry* entries = list(sample, block * shape_.lanes + i);
-    std::int32_t count = 0;
-    std::int64_t at = start + i;
-    for (std::int64_t y = 0; y < out_height; ++y) {
-      for (std::int64_t x = 0; x < out_width; ++x, at += shape_.lanes) {
-        const auto corner = static_cast<std::int32_t>(2 * y * row_ + 2 * x * pixel);
+      (sample * (out_channels_ / shape_.lanes) + block) * pools * shape_.lanes;
+  for (std::int64_t lane = 0; lane < shape_.lanes; lane += eight) {
+    Entry* lists[eight];
+    std::int32_t* lengths = &length(sample, block * shape_.lanes + lane);
+    for (int i = 0; i < eight; ++i) lists[i] = list(sample, block * shape_.lanes + lane + i);
+    std::fill_n(lengths, eight, 0);
+    std::int64_t pool = 0;
+#if defined(__x86_64__)
+    if (has_avx2()) {
+      pool = pools / eight * eight;
+      collect_eights(all, gradients + start + lane, winners + start + lane, pool, lists, lengths);
+    }
+#endif
+    for (; pool < pools; ++pool) {
+      for (int i = 0; i < eight; ++i) {
+        const std::int64_t at = start + pool * shape_.lanes + lane + i;
         // Written always, kept only if not zero: whether it is cannot be predicted.
-        entries[count] = {corner + winner_offset[winners[at]], gradients[at]};
-        count += gradients[at] != 0 ? 1 : 0;
+        lists[i][lengths[i]] = {corners_[static_cast<std::size_t>(pool)] + all.winners[winners[at]],
+                                gradients[at]};
+        lengths[i] += gradients[at] != 0 ? 1 : 0;
       }
     }
-    length(sample, block * shape_.lanes + i) = count;
   }
 }
 
 void PooledGradients::collect(const float* gradients, const std::uint32_t* winners,
                               std::int64_t samples) {
+  gradients_ = gradients;
   samples_ = samples;
   const std::int64_t blocks = out_channels_ / shape_.lanes;
   loops::split_over_threads(samples * blocks, 1, [&](std::int64_t first, std::int64_t last) {
@@ -196,16 +299,10 @@ void PooledGradients::collect(const float* gradients, const std::uint32_t* winne
 }
 
 void PooledGradients::biases_of_block(float* bias_gradients, std::int64_t block) {
-  for (std::int64_t channel = block * shape_.lanes; channel < (block + 1) * shape_.lanes;
-       ++channel) {
-    float sum = 0;
-    for (std::int64_t sample = 0; sample < samples_; ++sample) {
-      const Entry* entries = list(sample, channel);
-      const std::int32_t count = length(sample, channel);
-      for (std::int32_t e = 0; e < count; ++e) sum += entries[e].gradient;
-    }
-    bias_gradients[channel] = sum;
-  }
+  const std::int64_t block_floats = (height_ / 2) * (width_ / 2) * shape_.lanes;
+  const float* first = gradients_ + block * block_floats;
+  sum_pixels(shape_.lanes, samples_, first, out_channels_ / shape_.lanes * block_floats,
+             block_floats, bias_gradients + block * shape_.lanes);
 }
 
 void PooledGradients::weights_of_block(float* weight_gradients, std::int64_t block) {

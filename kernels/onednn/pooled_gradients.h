@@ -37,7 +37,8 @@ class PooledGradients {
   /// won each pool.
   void collect(const float* gradients, const std::uint32_t* winners, std::int64_t samples);
 
-  /// Overwrites weight and bias gradients with those of the samples collected last.
+  /// Overwrites weight and bias gradients with those of the samples collected last, whose
+  /// `gradients` must still be there.
   void weights(const float* input, float* weight_gradients, float* bias_gradients);
   /// Overwrites the input's gradients with those of the samples collected last. Not for a plain
   /// image.
@@ -62,10 +63,12 @@ class PooledGradients {
   const Context& context_;
   Shape shape_;
   std::int64_t height_, width_, out_channels_;
-  std::int64_t groups_;  // of shape_.channels
+  std::int64_t groups_;               // of shape_.channels
+  const float* gradients_ = nullptr;  // collected last, with
   std::int64_t samples_ = 0;
-  std::int64_t row_;          // floats of a padded row: (width + 2) x shape_.channels
-  std::int64_t list_length_;  // with room for one more than can be
+  std::int64_t row_;                   // floats of a padded row: (width + 2) x shape_.channels
+  std::int64_t list_length_;           // with room for eight more than can be
+  std::vector<std::int32_t> corners_;  // of each pool: its first window's offset
   std::vector<Entry> entries_;
   std::vector<std::int32_t> lengths_;
   /// Inputs, later their gradients: samples x groups x (height + 2) x (width + 2) x

@@ -1,14 +1,10 @@
 #include "kernels/onednn/sparse_product.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
+#include "kernels/onednn/kept_lanes.h"
 #include "kernels/onednn/loops.h"
 #include "kernels/onednn/vectors.h"
 
@@ -123,16 +119,6 @@ EVENSTEP_MULTIVERSION void add_lists(const Panel& shape, const Lists& lists, con
     add_lists<8>(shape.vectors, lists, panel, add, sums, sums_step);
 }
 
-/// For every set of eight lanes, the bits of a byte: its lanes, a byte each, in order.
-constexpr auto lanes_of = [] {
-  std::array<std::uint64_t, 256> result{};
-  for (unsigned set = 0; set < 256; ++set) {
-    for (unsigned lane = 0, place = 0; lane < 8; ++lane)
-      if ((set >> lane & 1) != 0) result[set] |= std::uint64_t{lane} << (8 * place++);
-  }
-  return result;
-}();
-
 #if defined(__x86_64__)
 /// Lists the first values, as many eights as there are; returns the list's length.
 __attribute__((target("avx2,popcnt"))) std::int64_t list_eights(const float* from,
@@ -147,8 +133,7 @@ __attribute__((target("avx2,popcnt"))) std::int64_t list_eights(const float* fro
     const __m256 v = _mm256_sub_ps(_mm256_loadu_ps(from + k), _mm256_set1_ps(background));
     const __m256 something = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_NEQ_UQ);
     const auto set = static_cast<unsigned>(_mm256_movemask_ps(something));
-    const __m256i lanes =
-        _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(lanes_of[set])));
+    const __m256i lanes = to_front(set);
     const __m256i their = _mm256_permutevar8x32_epi32(places, lanes);
     _mm256_storeu_ps(list.values + length, _mm256_permutevar8x32_ps(v, lanes));
     _mm_storeu_si128(
