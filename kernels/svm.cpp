@@ -10,21 +10,24 @@ namespace {
 
 // Rows of some hundred entries: backward finds them in the second-level cache.
 constexpr int largest_chunk = 256;
-constexpr std::size_t rows_ahead = 4;
-constexpr std::size_t rare_ahead = 2;              // rows
-constexpr std::uint32_t cached_columns = 1 << 17;  // the most frequent: caches keep them
+constexpr std::size_t rows_ahead = 8;
+constexpr std::size_t rare_ahead = 3;              // rows
+constexpr std::uint32_t cached_columns = 1 << 15;  // the most frequent: caches keep them
+// Prefetches go to the second-level cache: the first one has few lines under way at a time.
+constexpr int second_level = 2;
 constexpr std::size_t entries_a_line = 64 / sizeof(SparseEntry);
 
 /// Rows lie anywhere in memory: the processor does not see the next one coming.
 void prefetch(std::span<const SparseEntry> row) {
-  for (std::size_t i = 0; i < row.size(); i += entries_a_line) __builtin_prefetch(&row[i]);
+  for (std::size_t i = 0; i < row.size(); i += entries_a_line)
+    __builtin_prefetch(&row[i], 0, second_level);
 }
 
 /// Likewise what a row's rarer columns, the last ones, have in `values`, a weight or gradient each.
 template <bool writes>
 void prefetch_rare(std::span<const SparseEntry> row, const float* values) {
   for (std::size_t i = row.size(); i > 0 && row[i - 1].column >= cached_columns; --i)
-    __builtin_prefetch(&values[row[i - 1].column], writes ? 1 : 0);
+    __builtin_prefetch(&values[row[i - 1].column], writes ? 1 : 0, second_level);
 }
 
 EVENSTEP_MULTIVERSION double margin(std::span<const SparseEntry> row, const float* weights) {
